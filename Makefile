@@ -1,0 +1,37 @@
+# Set-up is automatic: every target first makes .venv, and brings it up to date when pyproject.toml changes.
+
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.up-to-date
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint bench
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(STAMP)  ## make .venv with everything for training, the demo and the tests
+
+demo: $(STAMP)  ## train the main job: a coordinator and four client processes on this machine
+	@$(BIN)/coordinator loopback
+
+test: $(STAMP)  ## run all tests, among them ruff, mypy and the dependency rules
+	@$(BIN)/python -m pytest
+
+lint: $(STAMP)  ## check style, types and dependency rules only
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: $(STAMP)  ## run the benchmarks and print their figures
+	@$(BIN)/python -m tests.benchmarks
+
+# One call for all packages: torch and torchvision must be resolved together. `--group` needs pip 25.1.
+$(STAMP): pyproject.toml
+	@echo "Setting up .venv with $$($(PYTHON) --version); torch makes this take a few minutes the first time."
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install -qq --upgrade "pip>=25.1"
+	@$(BIN)/python -m pip install -qq --editable ".[train]" --group dev
+	@touch $@
+	@echo "Ready."

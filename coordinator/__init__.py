@@ -1,0 +1,1 @@
+"""The server's daemon: opens rounds, collects updates durably, and aggregates in a child process."""

@@ -1,0 +1,162 @@
+"""The accounts of an exchange and of a round while they are open."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from coordinator.prediction import Prediction
+from coordinator.tally import ClientLine, Cost, Score, Traffic
+from wire.messages import Report
+from wire.payload import Sizes
+
+Predict = Callable[[str], Prediction | None]
+"""What an exchange of this client should cost, None if nothing is known of it."""
+
+
+NO_TRAFFIC = Traffic()
+NO_REPORT = Report()
+
+
+@dataclass
+class Entry:
+    """One client in an open exchange."""
+
+    down: Traffic = NO_TRAFFIC
+    up: Traffic = NO_TRAFFIC
+    sent_at: float | None = None
+    accepted_at: float | None = None
+    report: Report = NO_REPORT
+
+
+class ExchangeAccount:
+    """What happens in an open exchange, client by client; `base` is the round that made the global state it sends."""
+
+    def __init__(self, round: int, index: int, name: str, base: int, cohort: Sequence[str], opened_at: float) -> None:
+        self.round = round
+        self.index = index
+        self.name = name
+        self.opened_at = opened_at
+        self._base = base
+        self._entries = {client: Entry() for client in sorted(cohort)}
+
+    @property
+    def accepted(self) -> list[str]:
+        """The clients whose updates were accepted."""
+        return [client for client, entry in self._entries.items() if entry.accepted_at is not None]
+
+    def task_sent(self, client: str, cost: Cost, at: float) -> None:
+        """Count a downlink; a repeated one only as bytes on the wire."""
+        entry = self._entries[client]
+        if entry.sent_at is None:
+            entry.sent_at, entry.down = at, Traffic.of(cost)
+        else:
+            entry.down = entry.down.plus(Traffic.of_repeat(cost))
+
+    def update_accepted(self, client: str, cost: Cost, report: Report, at: float) -> None:
+        """Count an update and what its client says of it."""
+        entry = self._entries[client]
+        entry.accepted_at, entry.up, entry.report = at, Traffic.of(cost), report
+
+    def lines(self, predict: Predict, rules: Sequence[str], bookable: frozenset[int]) -> list[ClientLine]:
+        """Return one line per client.
+
+        Args:
+            predict: see `Predict`.
+            rules: the accuracy rules, by whose index a report names them.
+            bookable: the rounds whose models can have been tested; scores of others are left out.
+        """
+        return [self._line(client, entry, predict(client), rules, bookable) for client, entry in self._entries.items()]
+
+    def _line(
+        self, client: str, entry: Entry, predicted: Prediction | None, rules: Sequence[str], bookable: frozenset[int]
+    ) -> ClientLine:
+        came, report = entry.accepted_at is not None, entry.report
+        return ClientLine(
+            round=self.round,
+            exchange=self.name,
+            exchange_index=self.index,
+            base=self._base,
+            client=client,
+            status="accepted" if came else "missing",
+            up=_beside(entry.up, predicted and predicted.up) if came else entry.up,
+            down=_beside(entry.down, predicted and predicted.down) if entry.sent_at is not None else entry.down,
+            train_s=report.train_us / 1e6 if came else None,
+            checkpoint_s=report.checkpoint_us / 1e6 if came else None,
+            encode_s=report.encode_us / 1e6 if came else None,
+            turnaround_s=duration_s(entry.sent_at, entry.accepted_at),
+            evaluations=_scores(report, rules, bookable),
+        )
+
+
+@dataclass
+class RoundAccount:
+    """The sums of a round that is not closed, or of the evaluation; `status` is that of each client's last line."""
+
+    up: Traffic = NO_TRAFFIC
+    down: Traffic = NO_TRAFFIC
+    num_accepted: int = 0
+    work_s: dict[str, float] = field(default_factory=dict)
+    status: dict[str, str] = field(default_factory=dict)
+    new_classes: set[int] = field(default_factory=set)
+
+    def book(self, line: ClientLine) -> None:
+        """Add one client's exchange."""
+        self.up = self.up.plus(line.up)
+        self.down = self.down.plus(line.down)
+        self.num_accepted += line.status == "accepted"
+        self.work_s[line.client] = self.work_s.get(line.client, 0.0) + line.work_s
+        self.status[line.client] = line.status
+
+    @property
+    def num_ok(self) -> int:
+        """Clients whose update of the last exchange was accepted."""
+        return sum(status == "accepted" for status in self.status.values())
+
+    @property
+    def num_failed(self) -> int:
+        """The other clients of the cohort."""
+        return len(self.status) - self.num_ok
+
+    def coordination_s(self, round_s: float | None) -> float | None:
+        """Return what is left of the round's duration without its slowest client's work."""
+        return None if round_s is None else max(0.0, round_s - max(self.work_s.values(), default=0.0))
+
+
+def duration_s(start: float | None, end: float | None) -> float | None:
+    """Return the time between two moments, None if one is not known."""
+    return None if start is None or end is None else end - start
+
+
+def added(summands: Iterable[Traffic]) -> Traffic:
+    """Return the sum of all."""
+    total = NO_TRAFFIC
+    for traffic in summands:
+        total = total.plus(traffic)
+    return total
+
+
+def finite(metrics: Mapping[str, float]) -> dict[str, float | None]:
+    """Return metrics as JSON can hold them."""
+    return {name: value if math.isfinite(value) else None for name, value in metrics.items()}
+
+
+def _beside(measured: Traffic, predicted: Sizes | None) -> Traffic:
+    """Put the prediction beside what was measured."""
+    elements, payload_bytes = predicted or (None, None)
+    return measured.plus(Traffic(predicted_elements=elements, predicted_payload_bytes=payload_bytes))
+
+
+def _scores(report: Report, rules: Sequence[str], bookable: frozenset[int]) -> list[Score]:
+    """Return a report's evaluations with their rules named, those that cannot be left out."""
+    scores = []
+    for evaluation in report.evaluations:
+        counts = {
+            rules[index]: count
+            for index, count in evaluation.correct.items()
+            if 0 <= index < len(rules) and 0 <= count <= evaluation.num_test
+        }
+        if evaluation.round in bookable and counts:
+            scores.append(Score(evaluation.round, evaluation.num_test, counts))
+    return scores

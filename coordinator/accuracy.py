@@ -1,0 +1,114 @@
+"""Accuracy per rule and round over all clients.
+
+A score is booked to the round that made the model. Those of local rules come with the round itself, those of global
+rules with a later round's first exchange or with the evaluation at the end, maybe more than once where a round between
+has failed. So a round's scores are kept client by client until a later one has completed, and as sums after that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from coordinator.tally import Score
+
+
+class Total(NamedTuple):
+    """One rule in one round: over all samples, and the sum of the clients' own accuracies."""
+
+    correct: int = 0
+    num_test: int = 0
+    sum_of_accuracies: float = 0.0
+    num_clients: int = 0
+
+    @property
+    def weighted(self) -> float:
+        """The mean over clients weighted by test samples."""
+        return self.correct / self.num_test
+
+    @property
+    def mean(self) -> float:
+        """The plain mean over clients."""
+        return self.sum_of_accuracies / self.num_clients
+
+
+class Peak(NamedTuple):
+    """The best round (the first of equals), and the last; None before any evaluation."""
+
+    best: float | None = None
+    best_round: int | None = None
+    last: float | None = None
+
+
+class Accuracies:
+    """The scores of a run; only those of completed rounds count."""
+
+    def __init__(self, rules: Sequence[str]) -> None:
+        self._totals: dict[str, dict[int, Total]] = {rule: {} for rule in rules}
+        self._latest: dict[str, dict[str, float]] = {rule: {} for rule in rules}
+        self._pending: dict[int, dict[str, Score]] = {}
+
+    def book(self, client: str, scores: Sequence[Score], round: int, base: int) -> None:
+        """Take in what a client reported in `round`, when `base` was the last completed one."""
+        self._settle(round, base)
+        for score in scores:
+            held = self._pending.setdefault(score.round, {}).get(client)
+            correct = {**(held.correct if held else {}), **score.correct}
+            self._pending[score.round][client] = Score(score.round, score.num_test, correct)
+
+    def peak(self, rule: str, base: int, weighted: bool = True) -> Peak:
+        """Return the best and the last accuracy of a rule; `base` is the last completed round."""
+        by_round = dict(self._all_totals(rule, base))
+        if not by_round:
+            return Peak()
+        values = {round: total.weighted if weighted else total.mean for round, total in sorted(by_round.items())}
+        best_round = max(values, key=lambda round: values[round])
+        return Peak(values[best_round], best_round, values[max(values)])
+
+    def latest(self, rule: str, round: int, base: int) -> float | None:
+        """Return the accuracy of a rule in this round, or in the last one before that has any."""
+        found = [(booked, total) for booked, total in self._all_totals(rule, base) if booked <= round]
+        return max(found, key=lambda item: item[0])[1].weighted if found else None
+
+    def per_client(self, rule: str, base: int) -> dict[str, float]:
+        """Return each client's last accuracy, of those that have one."""
+        latest = dict(self._latest[rule])
+        for round in sorted(booked for booked in self._pending if booked <= base):
+            latest.update(_accuracies(rule, self._pending[round]))
+        return latest
+
+    def _settle(self, round: int, base: int) -> None:
+        """Add up the rounds before `base`, to which nothing more comes, and drop failed ones."""
+        for booked in sorted(self._pending):
+            if booked < base:
+                scores = self._pending.pop(booked)
+                for rule, totals in self._totals.items():
+                    self._latest[rule].update(_accuracies(rule, scores))
+                    totals.update(_totals(rule, booked, scores))
+            elif base < booked < round:
+                del self._pending[booked]
+
+    def _all_totals(self, rule: str, base: int) -> Iterator[tuple[int, Total]]:
+        yield from self._totals[rule].items()
+        for booked, scores in self._pending.items():
+            if booked <= base:
+                yield from _totals(rule, booked, scores).items()
+
+
+def _accuracies(rule: str, scores: dict[str, Score]) -> dict[str, float]:
+    return {
+        client: score.correct[rule] / score.num_test
+        for client, score in scores.items()
+        if rule in score.correct and score.num_test
+    }
+
+
+def _totals(rule: str, round: int, scores: dict[str, Score]) -> dict[int, Total]:
+    """Return the round's total, nothing if nobody has tested this rule."""
+    accuracies = _accuracies(rule, scores)
+    if not accuracies:
+        return {}
+    counted = [scores[client] for client in sorted(accuracies)]
+    correct = sum(score.correct[rule] for score in counted)
+    accuracy_sum = sum(accuracies[client] for client in sorted(accuracies))
+    return {round: Total(correct, sum(score.num_test for score in counted), accuracy_sum, len(counted))}

@@ -1,0 +1,135 @@
+"""The command `coordinator`.
+
+Only what the interpreter has loaded anyway is imported at the top, so that the signal handlers stand before anything
+takes time.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+from wire.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from coordinator.config import RunConfig
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its `ExitCode`; a signal before the daemon handles its own ends quietly as well."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _leave)
+    try:
+        try:
+            return _run_command(argv)
+        finally:
+            print(end="", flush=True)
+    except BrokenPipeError:
+        # What is still buffered would fail again when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.INTERRUPTED
+
+
+def _leave(number: int, frame: object) -> NoReturn:
+    os._exit(ExitCode.INTERRUPTED)
+
+
+def _run_command(argv: Sequence[str] | None) -> int:
+    from models.spec import ConfigError
+
+    args = _parser().parse_args(argv)
+    try:
+        return int(args.command(args))
+    except ConfigError as error:
+        print(f"coordinator: {error}", file=sys.stderr)
+        return ExitCode.BAD_CONFIG
+
+
+def _parser() -> argparse.ArgumentParser:
+    import argparse
+
+    parser = argparse.ArgumentParser(prog="coordinator", description="The server of federated prototype learning.")
+    parser.add_argument("--version", action="store_const", dest="command", const=_version, help="print the versions")
+    commands = parser.add_subparsers(metavar="COMMAND")
+    parser.set_defaults(command=lambda args: parser.error(f"expected a command: {', '.join(commands.choices)}"))
+
+    def add(name: str, command: Callable[[argparse.Namespace], int], summary: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=summary, description=summary)
+        made.set_defaults(command=command)
+        return made
+
+    _add_settings(add("serve", _serve, "run a coordinator that clients connect to"), required=True)
+    loopback = add("loopback", _loopback, "run a coordinator and its clients, all on this machine")
+    _add_settings(loopback)
+    loopback.add_argument("--clients", type=int, metavar="N", help="how many clients; all of them are waited for")
+    _add_settings(add("check-config", _check_config, "check a config and print it with every default filled in"))
+    table = add("methods", _methods, "list the methods")
+    table.add_argument("--format", choices=["text", "markdown", "json"], default="text", help="default: text")
+    return parser
+
+
+def _add_settings(parser: argparse.ArgumentParser, required: bool = False) -> None:
+    from pathlib import Path
+
+    parser.add_argument("--config", type=Path, metavar="FILE", required=required, help="the settings, such as run.toml")
+    parser.add_argument("--set", action="append", default=[], metavar="TABLE.KEY=VALUE", help="override one setting")
+
+
+def _serve(args: argparse.Namespace) -> int:
+    config, folder = _load(args.config, args.set)
+
+    from coordinator.app import serve
+
+    return serve(config, folder)
+
+
+def _loopback(args: argparse.Namespace) -> int:
+    clients = [] if args.clients is None else [f"data.num_clients={args.clients}", "round.min_available_clients=0"]
+    config, folder = _load(args.config, [*clients, *args.set])
+
+    from coordinator.loopback import loopback
+
+    return loopback(config, folder)
+
+
+def _check_config(args: argparse.Namespace) -> int:
+    config, _ = _load(args.config, args.set)
+    print(config.to_toml(), end="")
+    return ExitCode.FINISHED
+
+
+def _methods(args: argparse.Namespace) -> int:
+    from coordinator.method_table import format_methods
+
+    print(format_methods(args.format))
+    return ExitCode.FINISHED
+
+
+def _load(path: Path | None, settings: Sequence[str]) -> tuple[RunConfig, Path]:
+    """Return the config and its folder, where parts named `package.module:attribute` are looked for last."""
+    from pathlib import Path
+
+    from coordinator.config import load
+
+    folder = path.resolve().parent if path else Path.cwd()
+    sys.path.append(str(folder))
+    return load(path, settings), folder
+
+
+def _version(args: argparse.Namespace) -> int:
+    from importlib.metadata import PackageNotFoundError, version
+
+    from wire.version import PROTOCOL_VERSION
+
+    try:
+        package = version("protoedge")
+    except PackageNotFoundError:
+        package = "(not installed)"
+    print(f"protoedge {package}, protocol {PROTOCOL_VERSION}")
+    return ExitCode.FINISHED

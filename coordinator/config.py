@@ -1,0 +1,211 @@
+"""`run.toml`: everything about a run, with a default for every key, checked before anything starts."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import tomli_w
+
+from models import methods
+from models.data import DATASETS
+from models.methods.api import Method
+from models.nets import NETS
+from models.partition import PARTITIONS
+from models.settings import (
+    ADDRESS_FORM,
+    NAME_FORM,
+    check_part,
+    is_plain_name,
+    read_tables,
+    refusal,
+    source_of,
+    split_address,
+)
+from models.spec import (
+    ConfigError,
+    DataConfig,
+    EvaluationConfig,
+    ModelConfig,
+    NotNegative,
+    Positive,
+    RunSpec,
+    Section,
+    TrainingConfig,
+    WireConfig,
+    nearest,
+    read_section,
+)
+
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=366 * 24 * 3600.0)]
+"""A wait: above 0 and, as none is unbounded, a year at most."""
+
+Fraction = Annotated[float, msgspec.Meta(gt=0, le=1)]
+
+
+class RunSection(Section, frozen=True):
+    """`[run]`: name, length and place of the run; an empty name stands for the method's."""
+
+    name: str = ""
+    seed: NotNegative = 0
+    num_rounds: Positive = 10
+    dir: str = "runs"
+    store: Literal["disk", "memory"] = "disk"
+
+
+class RoundSection(Section, frozen=True):
+    """`[round]`: who takes part in a round and how long it waits; 0 available clients stand for `data.num_clients`."""
+
+    fraction: Fraction = 1.0
+    min_clients: Positive = 2
+    min_available_clients: NotNegative = 0
+    deadline_s: Seconds = 300.0
+    max_exchange_s: Seconds = 3600.0
+    max_failed_rounds: Positive = 3
+
+
+class TransportSection(Section, frozen=True):
+    """`[transport]`: where clients connect, and what their connections may carry."""
+
+    bind: str = "127.0.0.1:7071"
+    security: Literal["none"] = "none"
+    max_message_bytes: Annotated[int, msgspec.Meta(ge=64 * 1024, le=2**31 - 1)] = 64 * 1024 * 1024
+    heartbeat_s: Seconds = 5.0
+
+
+class RunConfig(Section, frozen=True):
+    """All of `run.toml`; what `load` returns is checked and has every key of `[method]` filled in."""
+
+    run: RunSection = RunSection()
+    method: dict[str, Any] = {}
+    round: RoundSection = RoundSection()
+    data: DataConfig = DataConfig()
+    model: ModelConfig = ModelConfig()
+    training: TrainingConfig = TrainingConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+    wire: WireConfig = WireConfig()
+    transport: TransportSection = TransportSection()
+
+    @property
+    def method_name(self) -> str:
+        """The name that `models.methods.find` knows the method by."""
+        return str(self.method["name"])
+
+    @property
+    def min_available_clients(self) -> int:
+        """How many clients must be there before a round opens."""
+        return self.round.min_available_clients or self.data.num_clients
+
+    def spec(self, run_id: str, classes: Sequence[str]) -> RunSpec:
+        """Return what clients need to know of the run, over this label map."""
+        return RunSpec(
+            run_id=run_id,
+            seed=self.run.seed,
+            num_rounds=self.run.num_rounds,
+            method=self.method_name,
+            method_config={key: value for key, value in self.method.items() if key != "name"},
+            classes=list(classes),
+            data=self.data,
+            model=self.model,
+            training=self.training,
+            evaluation=self.evaluation,
+            wire=self.wire,
+        )
+
+    def to_toml(self) -> str:
+        """Return the whole config as TOML; `load` reads the same config from it."""
+        tables = msgspec.to_builtins(self)
+        # TOML has no null: a setting that is None is left out, which means the same.
+        tables["method"] = {key: value for key, value in tables["method"].items() if value is not None}
+        return tomli_w.dumps(tables)
+
+
+def load(path: Path | None, settings: Sequence[str]) -> RunConfig:
+    """Read and check a run's settings: the file (none: all defaults), and each `--set table.key=value` over it.
+
+    Raises:
+        ConfigError: the text names the key, what was expected and what came.
+    """
+    where = source_of(path, settings)
+    tables = read_tables(path, settings)
+    config = read_section(RunConfig, tables, where)
+    _check_places(config, where)
+    _check_parts(config, where)
+    config = msgspec.structs.replace(config, round=_read_round(config, tables.get("round", {}), where))
+    return msgspec.structs.replace(config, method=_read_method(config, where))
+
+
+def _check_places(config: RunConfig, where: str) -> None:
+    if config.run.name and not is_plain_name(config.run.name):
+        raise refusal(where, "run.name", config.run.name, f"nothing, or {NAME_FORM}")
+    if not config.run.dir:
+        raise refusal(where, "run.dir", config.run.dir, "a folder")
+    address = split_address(config.transport.bind)
+    if address is None:
+        raise refusal(where, "transport.bind", config.transport.bind, ADDRESS_FORM)
+    if not _is_loopback(address[0]):
+        expected = (
+            "a loopback address such as 127.0.0.1:7071, because security = 'none' sends everything unencrypted and "
+            "lets anyone in; let other machines come through an SSH tunnel (ssh -N -L 7071:127.0.0.1:7071 user@server)"
+        )
+        raise refusal(where, "transport.bind", config.transport.bind, expected)
+
+
+def _check_parts(config: RunConfig, where: str) -> None:
+    """Check the names of data set, partition and net against what there is."""
+    check_part("data.dataset", config.data.dataset, DATASETS, where)
+    check_part("data.partition", config.data.partition, PARTITIONS, where)
+    check_part("model.name", config.model.name, NETS, where)
+
+
+def _read_round(config: RunConfig, table: Mapping[str, Any], where: str) -> RoundSection:
+    """Return `[round]` with its numbers checked against each other; a default `min_clients` fits smaller runs."""
+    section, available = config.round, config.min_available_clients
+    if available > config.data.num_clients:
+        expected = f"at most data.num_clients = {config.data.num_clients}, or 0 for all of them"
+        raise refusal(where, "round.min_available_clients", available, expected)
+    if "min_clients" not in table:
+        section = msgspec.structs.replace(section, min_clients=min(section.min_clients, available))
+    if section.min_clients > available:
+        expected = f"at most {available}, the clients there are when a round opens (round.min_available_clients)"
+        raise refusal(where, "round.min_clients", section.min_clients, expected)
+    if section.deadline_s > section.max_exchange_s:
+        expected = f"at most max_exchange_s = {section.max_exchange_s}"
+        raise refusal(where, "round.deadline_s", section.deadline_s, expected)
+    return section
+
+
+def _read_method(config: RunConfig, where: str) -> dict[str, Any]:
+    """Return `[method]` with every key of the method's own settings, and check the headline rule against the method."""
+    own = dict(config.method)
+    name = own.pop("name", methods.default().name)
+    if not isinstance(name, str):
+        raise refusal(where, "method.name", name, "the name of a method")
+    try:
+        method = methods.find(name)
+    except ConfigError as error:
+        raise ConfigError(f"{where} [method]: {error}") from None
+    try:
+        section = methods.read_config(method, own)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
+    _check_rule(config.evaluation.rule, method, where)
+    return {"name": name, **msgspec.to_builtins(section)}
+
+
+def _check_rule(rule: str, method: Method, where: str) -> None:
+    rules = ("auto", *method.rules)
+    if rule not in rules:
+        raise ConfigError(f"{where} [evaluation]: unknown rule {rule!r} of {method.name}; {nearest(rule, rules)}")
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,385 @@
+"""The coordinator daemon: carries out what `rounds` decides, between clients, store, accounts and the server half.
+
+Messages are handled as they come. What takes time, asking the server half and waiting until something is durable, is
+done by one task that takes instructions in order, so the next exchange opens only when the last one cannot be lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import zlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from coordinator import round_events as rounds
+from coordinator.config import RunConfig
+from coordinator.display import Display
+from coordinator.exchange import OpenExchange
+from coordinator.grants import Grants
+from coordinator.lobby import Events, Frames, Lobby
+from coordinator.loopback_clients import Clients
+from coordinator.metrics import Cost, Ledger
+from coordinator.record import RunRecord
+from coordinator.rounds import Phase, RoundRules, Rounds
+from coordinator.server_half import Constant, RoundUnusableError, ServerHalf, ServerHalfError
+from coordinator.store import StoreError
+from models import methods
+from models.methods.api import Exchange
+from models.spec import RunSpec
+from wire.encoding import Packed, decode, encode, encoded_bytes, framed_bytes
+from wire.errors import DecodeError
+from wire.exit_codes import ExitCode
+from wire.messages import (
+    Ack,
+    Finish,
+    Grant,
+    Message,
+    Offer,
+    Progress,
+    Ready,
+    Refusal,
+    RefusalCode,
+    Task,
+    Update,
+    Welcome,
+)
+from wire.messages import Constant as ConstantMessage
+from wire.sockets.zeromq import Context, Router
+
+FIRST_NOTE_S = 3.0
+"""People are told what the run waits for after this time, and then every NOTE_EVERY_S."""
+
+NOTE_EVERY_S = 30.0
+
+WATCH_EVERY_S = 0.2
+"""How often a loopback run looks after its own client processes."""
+
+FAREWELL_S = 3.0
+"""How long clients have to say goodbye after the run is over."""
+
+
+class Coordinator:
+    """One run, from start to exit code."""
+
+    def __init__(self, config: RunConfig, spec: RunSpec, modules: Path, record: RunRecord, display: Display) -> None:
+        self._config = config
+        self._spec = spec
+        self._display = display
+        self._record = record
+        self._method = methods.find(spec.method)
+        self._token = zlib.crc32(spec.run_id.encode())
+        self._ledger = Ledger(spec, self._method)
+        self._rounds = Rounds(round_rules(config, len(self._method.exchanges)))
+        plain = msgspec.to_builtins(spec)
+        self._half = ServerHalf(
+            plain, modules, record.folder.log_path, config.training.threads, config.round.max_exchange_s
+        )
+        welcome = Welcome(
+            self._token, spec.run_id, config.transport.heartbeat_s, config.transport.max_message_bytes, plain
+        )
+        events = Events(self._on_ready, self._on_gone, self._on_constant_sent, display.note)
+        self._lobby = Lobby(spec, self._method, welcome, self._send_route, events)
+        self._grants = Grants()
+        self._exchange = OpenExchange(0, 0, None, Packed([], {}, b""))
+        self._todo: asyncio.Queue[rounds.Instruction] = asyncio.Queue()
+        self._timer: asyncio.TimerHandle | None = None
+        self._num_junk = 0
+
+    async def run(self, clients: Clients | None) -> ExitCode:
+        """Serve the run to its end; in a loopback run its clients are started once there is an address."""
+        self._loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[tuple[ExitCode, str]] = self._loop.create_future()
+        self._goodbyes = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self.end, ExitCode.INTERRUPTED, f"stopped by {number.name}")
+        context = Context(io_threads=1)
+        transport = self._config.transport
+        self._router = Router(context, transport.bind, transport.max_message_bytes, self._on_message)
+        self._record.open(self._call_soon, self._on_store_failed)
+        self._display.note(f"listening on {self._router.address}")
+        tasks = [self._loop.create_task(self._work()), self._loop.create_task(self._note_waiting())]
+        if clients is not None:
+            clients.start(self._router.address)
+            tasks.append(self._loop.create_task(self._watch(clients)))
+        code, reason = await self._ended
+        for task in tasks:
+            task.cancel()
+        await self._farewell(code, reason)
+        self._router.close()
+        context.destroy(linger=500)
+        return code
+
+    async def _watch(self, clients: Clients) -> None:
+        """End the run when one of its own client processes has given up."""
+        while (given_up := clients.check()) is None:
+            await asyncio.sleep(WATCH_EVERY_S)
+        self.end(*given_up)
+
+    def end(self, code: ExitCode, reason: str) -> None:
+        """End the run early: stopped, or impossible to go on with."""
+        if not self._ended.done():
+            self._ended.set_result((code, reason))
+
+    async def _farewell(self, code: ExitCode, reason: str) -> None:
+        """Tell the clients, hear their goodbyes, and write down how the run ended."""
+        outcome = {ExitCode.FINISHED: "finished", ExitCode.INTERRUPTED: "interrupted"}.get(code, "failed")
+        if self._timer is not None:
+            self._timer.cancel()
+        finish = encode(Finish(self._token, outcome, reason))
+        for client in self._lobby.clients:
+            self._lobby.send(client, finish, self._now())
+        if self._lobby.clients:
+            try:
+                await asyncio.wait_for(self._goodbyes.wait(), FAREWELL_S)
+            except asyncio.TimeoutError:
+                self._display.note(f"no goodbye from {', '.join(self._lobby.clients)}")
+        self._record.finish(self._ledger, self._lobby, self._half)
+        await self._half.stop()
+        self._record.close()
+        self._display.note(f"the run is over: {outcome}" + (f" ({reason})" if reason else ""))
+
+    # Messages
+
+    def _on_message(self, route: bytes, frames: list[bytes]) -> None:
+        now = self._now()
+        try:
+            message, packed = decode(frames, max_bytes=self._config.transport.max_message_bytes)
+        except DecodeError as error:
+            self._num_junk += 1
+            if self._num_junk & (self._num_junk - 1) == 0:  # the 1st, 2nd, 4th, 8th ... is told
+                self._display.note(f"ignored {self._num_junk} messages that are none; the last: {error}")
+            return
+        client = self._lobby.take(route, message, now)
+        if client is not None and not self._ended.done():
+            self._take(client, message, packed, frames, now)
+        self._set_timer()
+
+    def _take(self, client: str, message: Message, packed: Packed | None, frames: list[bytes], now: float) -> None:
+        if isinstance(message, Update) and packed is not None:
+            self._on_update(client, message, packed, frames, now)
+        elif isinstance(message, Progress):
+            self._feed(rounds.ProgressMade(client, message.round, message.exchange, now))
+        elif isinstance(message, Offer) and self._may_send(client, message.run, message.round, message.exchange):
+            self._grant(self._grants.offer(client))
+
+    def _on_update(self, client: str, update: Update, packed: Packed, frames: list[bytes], now: float) -> None:
+        if not self._may_send(client, update.run, update.round, update.exchange):
+            return
+        misfit = self._exchange.misfit(packed, self._uplink_dims(client))
+        if misfit is not None:
+            self._refuse(rounds.Refuse(client, RefusalCode.MALFORMED, misfit))
+            return
+        exchange, num_train = self._exchange, self._lobby.announced[client].num_train
+        exchange.accept(client, num_train, packed)
+        self._ledger.update_accepted(client, cost_of(packed, frames), update.report, now)
+        self._record.put_update(update, client, num_train, frames, lambda: self._on_durable(client, exchange))
+        self._display.progress(update.round, update.exchange, len(exchange.accepted), len(self._rounds.cohort))
+        self._grant(self._grants.release(client))
+        self._feed(rounds.UpdateArrived(client, update.round, update.exchange, now))
+
+    def _uplink_dims(self, client: str) -> Mapping[str, int]:
+        """Return the sizes that an uplink of this client must have, from what it announced."""
+        if self._rounds.evaluating:
+            return {}
+        return {"K": self._spec.num_classes, **self._declared().uplink_dims(self._ledger.facts(client))}
+
+    def _may_send(self, client: str, run: int, round: int, exchange: int) -> bool:
+        """Say whether an update of this exchange would be accepted; tell the client if not."""
+        refusal = self._rounds.refusal_of(client, round, exchange)
+        if run != self._token:
+            refusal = rounds.Refuse(client, RefusalCode.STALE, f"this is run {self._spec.run_id}")
+        if refusal is None:
+            return True
+        self._refuse(refusal)
+        if refusal.code == RefusalCode.DUPLICATE and self._exchange.is_durable(client):
+            self._lobby.send(client, encode(Ack(self._token, round, exchange)), self._now())
+        return False
+
+    def _on_durable(self, client: str, exchange: OpenExchange) -> None:
+        exchange.settle(client, self._record.spills(exchange.accepted[client].packed))
+        self._lobby.send(client, encode(Ack(self._token, exchange.round, exchange.index)), self._now())
+
+    def _refuse(self, refusal: rounds.Refuse) -> None:
+        self._ledger.refused(refusal.code if refusal.code in ("duplicate", "stale") else "refused")
+        self._display.note(f"{refusal.client}: update refused ({refusal.code}): {refusal.reason}")
+        where = (self._token, self._rounds.round, self._rounds.exchange)
+        message = Refusal(refusal.code, refusal.reason, False, *where)
+        self._lobby.send(refusal.client, encode(message), self._now())
+
+    def _grant(self, clients: Iterable[str]) -> None:
+        for client in clients:
+            message = Grant(self._token, self._rounds.round, self._rounds.exchange)
+            self._lobby.send(client, encode(message), self._now())
+
+    def _on_ready(self, client: str, ready: Ready) -> None:
+        self._ledger.announce(client, ready)
+        self._feed(rounds.ClientReady(client, self._now()))
+
+    def _on_gone(self, client: str) -> None:
+        self._grant(self._grants.release(client))
+        self._feed(rounds.ClientGone(client, self._now()))
+        if self._ended.done() and not self._lobby.clients:
+            self._goodbyes.set()
+
+    def _on_constant_sent(self, client: str, message: ConstantMessage, frames: Frames) -> None:
+        _, packed = decode(frames)
+        assert packed is not None
+        self._ledger.init_sent(client, cost_of(packed, frames))
+
+    def _send_route(self, route: bytes, frames: Frames) -> bool:
+        return self._router.send(route, frames)
+
+    # Rounds
+
+    def _feed(self, event: rounds.Event) -> None:
+        """Give the rounds an event; what takes time is queued, what does not is done now."""
+        if self._ended.done():
+            return
+        for instruction in self._rounds.handle(event):
+            if isinstance(instruction, rounds.SendTask):
+                self._send_task(instruction.client)
+            elif isinstance(instruction, rounds.Refuse):
+                self._refuse(instruction)
+            elif not isinstance(instruction, rounds.Accept):
+                self._todo.put_nowait(instruction)
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        wakeups = [at for at in (self._rounds.next_wakeup(), self._lobby.next_wakeup()) if at is not None]
+        if wakeups and not self._ended.done():
+            self._timer = self._loop.call_at(min(wakeups), self._tick)
+
+    def _tick(self) -> None:
+        now = self._now()
+        self._lobby.tick(now)
+        self._feed(rounds.Ticked(now))
+        self._set_timer()
+
+    def _send_task(self, client: str) -> None:
+        where = (self._rounds.round, self._rounds.exchange)
+        task = Task(self._token, *where, self._rounds.kept.get(client, 0), self._rounds.base)
+        downlink = self._exchange.downlink
+        frames = encode(task, downlink, self._config.transport.max_message_bytes)
+        if self._lobby.send(client, frames, self._now()):
+            self._ledger.task_sent(client, cost_of(downlink, frames), self._now())
+
+    async def _work(self) -> None:
+        """Begin the server half, then carry out queued instructions in order."""
+        obey: dict[type[Any], Callable[[Any], Awaitable[None]]] = {
+            rounds.Configure: self._configure,
+            rounds.Aggregate: self._aggregate,
+            rounds.CompleteRound: self._complete_round,
+            rounds.FailRound: self._fail_round,
+            rounds.Finish: self._finish,
+        }
+        try:
+            constants: list[Constant] = await self._half.begin(None, wants_constants=True)
+            self._record.put_constants(constants)
+            self._lobby.open(constants)
+            self._feed(rounds.Ticked(self._now()))
+            while True:
+                instruction = await self._todo.get()
+                await obey[type(instruction)](instruction)
+        except ServerHalfError as error:
+            self.end(ExitCode.FAILED, f"method {self._method.name}: {error}")
+
+    async def _configure(self, instruction: rounds.Configure) -> None:
+        if instruction.exchange == 0:
+            self._ledger.round_opened(instruction.round, self._now())
+            self._record.write_histogram(self._spec, self._lobby.announced)
+        downlink = await self._half.configure(instruction.round, self._declared().name)
+        declared = None if self._rounds.evaluating else self._declared()
+        self._exchange = OpenExchange(instruction.round, instruction.exchange, declared, downlink)
+        self._grants.clear()
+        self._ledger.exchange_opened(instruction.round, instruction.exchange, instruction.cohort, self._now())
+        self._record.open_exchange(instruction, downlink)
+        self._feed(rounds.Configured(self._now()))
+
+    async def _aggregate(self, instruction: rounds.Aggregate) -> None:
+        failure, state, told = "", None, {}
+        if not self._rounds.evaluating:
+            try:
+                made = await self._half.aggregate(
+                    instruction.round, self._declared().name, self._contributions, len(instruction.clients)
+                )
+                state, told = made.state, made.metrics
+            except RoundUnusableError as error:
+                failure = str(error)
+        lines = self._ledger.exchange_closed(told, self._now())
+        durable = self._record.close_exchange(instruction.round, instruction.exchange, state, lines)
+        if instruction.exchange + 1 != len(self._method.exchanges):
+            await durable  # the last exchange of a round is committed together with the round
+        self._feed(rounds.Aggregated(self._now(), failure))
+
+    def _contributions(self) -> Iterable[tuple[str, int, Packed]]:
+        exchange = self._exchange
+        return exchange.contributions(lambda client: self._record.load_buffer(exchange.round, exchange.index, client))
+
+    async def _complete_round(self, instruction: rounds.CompleteRound) -> None:
+        await self._close_round("completed", instruction.round, "", instruction.accepted)
+
+    async def _fail_round(self, instruction: rounds.FailRound) -> None:
+        await self._half.begin(self._record.start_state)
+        await self._close_round("failed", instruction.round, instruction.reason, ())
+        self._feed(rounds.Restored(self._now()))
+
+    async def _close_round(
+        self, status: Literal["completed", "failed"], round: int, reason: str, accepted: tuple[str, ...]
+    ) -> None:
+        line = self._ledger.round_closed(round, status, reason, self._half.global_hash, self._now())
+        await self._record.close_round(status, round, reason, self._half, accepted, line)
+        self._display.round_closed(self._ledger.latest())
+
+    async def _finish(self, instruction: rounds.Finish) -> None:
+        self.end(ExitCode.FINISHED if instruction.outcome == "finished" else ExitCode.FAILED, instruction.reason)
+
+    def _declared(self) -> Exchange:
+        """Return the open exchange as the method declares it; the evaluation sends what the first one sends."""
+        return self._method.exchanges[0 if self._rounds.evaluating else self._rounds.exchange]
+
+    async def _note_waiting(self) -> None:
+        """Tell people whom and what the run waits for: soon after the start, on a change, and now and then."""
+        told, told_at = "", self._now() - NOTE_EVERY_S
+        while True:
+            await asyncio.sleep(FIRST_NOTE_S)
+            text = self._rounds.waiting_for()
+            changed = text != told and self._rounds.phase is Phase.WAITING
+            if changed or (self._now() - told_at >= NOTE_EVERY_S and self._rounds.phase is not Phase.OVER):
+                self._display.note(text)
+                told, told_at = text, self._now()
+
+    def _on_store_failed(self, error: StoreError) -> None:
+        self.end(ExitCode.INTERRUPTED, str(error))
+
+    def _call_soon(self, callback: Callable[[], None]) -> None:
+        self._loop.call_soon_threadsafe(callback)
+
+    def _now(self) -> float:
+        return self._loop.time()
+
+
+def cost_of(packed: Packed, frames: Frames) -> Cost:
+    """Return what a message with a payload costs, in the four units of the accounts."""
+    sizes = packed.sizes
+    return Cost(sizes.elements, sizes.payload_bytes, encoded_bytes(frames), framed_bytes(frames))
+
+
+def round_rules(config: RunConfig, num_exchanges: int) -> RoundRules:
+    """Return the settings that decide when an exchange closes."""
+    return RoundRules(
+        seed=config.run.seed,
+        num_rounds=config.run.num_rounds,
+        num_exchanges=num_exchanges,
+        fraction=config.round.fraction,
+        min_clients=config.round.min_clients,
+        min_available_clients=config.min_available_clients,
+        deadline_s=config.round.deadline_s,
+        max_exchange_s=config.round.max_exchange_s,
+        max_failed_rounds=config.round.max_failed_rounds,
+    )

@@ -1,0 +1,189 @@
+"""What a run tells people as it goes: lines, a progress bar under them on a terminal, and the same lines in a file.
+
+Output that fails (a closed pipe, a full disk) is given up silently: a run never ends because nobody watches it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from coordinator.report.units import show_accuracy, show_bytes, show_seconds
+from coordinator.tally import RoundView
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+
+class Display:
+    """Lines and progress on one stream; no method ever raises because of the output."""
+
+    def __init__(
+        self,
+        stream: TextIO,
+        interactive: bool | None = None,
+        log_path: Path | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Begin to tell.
+
+        Args:
+            stream: where lines go.
+            interactive: whether to draw a progress bar; by default where the stream is a terminal. Without `rich`
+                there is none.
+            log_path: a file that every line is appended to, behind the seconds since now.
+            clock: the time in seconds.
+        """
+        self._stream: TextIO | None = stream
+        self._clock = clock
+        self._began_at = clock()
+        self._log: TextIO | None = None
+        self._bar: _Bar | None = None
+        if log_path is not None:
+            self._open_log(log_path)
+        if _is_terminal(stream) if interactive is None else interactive:
+            with contextlib.suppress(Exception):
+                self._bar = _Bar(stream, clock)
+
+    def note(self, text: str) -> None:
+        """Tell one thing; it may have several lines."""
+        for line in text.splitlines() or [""]:
+            self._say(_printable(line))
+
+    def round_closed(self, view: RoundView) -> None:
+        """Tell how a round ended."""
+        self.note(round_line(view))
+        self._update_bar(lambda bar: bar.round_closed(view.round, view.num_rounds))
+
+    def progress(self, round: int, exchange: int, answered: int, total: int) -> None:
+        """Show how many of the cohort have answered; only a progress bar does."""
+        self._update_bar(lambda bar: bar.progress(round, exchange, answered, total))
+
+    def close(self) -> None:
+        """Take the progress bar away and close the file; the stream stays open."""
+        self._update_bar(lambda bar: bar.close())
+        self._bar = None
+        if self._log is not None:
+            with contextlib.suppress(Exception):
+                self._log.close()
+            self._log = None
+
+    def _open_log(self, path: Path) -> None:
+        try:
+            self._log = path.open("a", encoding="utf-8", buffering=1)
+        except OSError as error:
+            self.note(f"no log file: {error}")
+
+    def _say(self, line: str) -> None:
+        if self._log is not None:
+            try:
+                self._log.write(f"{self._clock() - self._began_at:10.3f}  {line}\n")
+            except Exception:
+                self._log = None
+        if self._stream is None:
+            return
+        try:
+            encoding = getattr(self._stream, "encoding", None) or "utf-8"
+            self._write(self._stream, line.encode(encoding, "backslashreplace").decode(encoding))
+        except Exception as error:
+            self._give_up(error)
+
+    def _write(self, stream: TextIO, line: str) -> None:
+        if self._bar is not None:
+            self._bar.write(line)
+        else:
+            stream.write(f"{line}\n")
+            stream.flush()
+
+    def _update_bar(self, update: Callable[[_Bar], None]) -> None:
+        if self._bar is not None:
+            try:
+                update(self._bar)
+            except Exception as error:
+                self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        """Write to the stream no more."""
+        stream, self._stream, self._bar = self._stream, None, None
+        if isinstance(error, BrokenPipeError) and stream is not None:
+            # Python flushes what is left when it exits, and would fail there with an exit code of its own.
+            with contextlib.suppress(Exception):
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, stream.fileno())
+                os.close(nowhere)
+
+
+def round_line(view: RoundView) -> str:
+    """Return a closed round in one line."""
+    head = f"[ROUND {view.round}/{view.num_rounds}] ok={view.ok} failed={view.failed} late={view.late}"
+    seconds = "n/a s" if view.seconds is None else show_seconds(view.seconds)
+    accuracies = [f"{rule} {show_accuracy(accuracy)}" for rule, accuracy in view.accuracy.items()]
+    figures = [f"up {show_bytes(view.up_bytes)}", f"down {show_bytes(view.down_bytes)}", *accuracies]
+    if view.status == "failed":
+        figures.append(f"FAILED: {view.reason}")
+    return "  ".join([f"{head} {seconds}", *figures])
+
+
+class _Bar:
+    """A progress bar of rounds, drawn with `rich` when something happens and not by a thread of its own."""
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float]) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        self._clock = clock
+        self._began_at = clock()
+        self._num_closed = 0
+        self._progress: Progress = Progress(
+            TextColumn("rounds"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[left]}", markup=False),
+            TextColumn("{task.description}", markup=False),
+            console=Console(file=stream, force_terminal=True, highlight=False),
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self._task: TaskID = self._progress.add_task("", total=None, left="")
+        self._progress.start()
+
+    def write(self, line: str) -> None:
+        """Print a line above the bar."""
+        self._progress.console.print(line, markup=False, emoji=False, soft_wrap=True)
+
+    def round_closed(self, round: int, num_rounds: int) -> None:
+        """Move on, and say how long the other rounds should take."""
+        self._num_closed += 1
+        left_s = (self._clock() - self._began_at) / self._num_closed * (num_rounds - round)
+        left = f"about {show_seconds(left_s)} left" if round < num_rounds else ""
+        self._progress.update(self._task, completed=round, total=num_rounds, left=left, description="", refresh=True)
+
+    def progress(self, round: int, exchange: int, answered: int, total: int) -> None:
+        """Say where the open exchange is."""
+        text = f"round {round}, exchange {exchange}: {answered} of {total} updates"
+        self._progress.update(self._task, description=text, refresh=True)
+
+    def close(self) -> None:
+        """Take it off the screen."""
+        self._progress.stop()
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    try:
+        return stream.isatty()
+    except Exception:
+        return False
+
+
+def _printable(line: str) -> str:
+    """Return a line in which nothing moves the cursor or cannot be encoded."""
+    return "".join(
+        letter if letter.isprintable() or letter == "\t" else letter.encode("unicode_escape").decode()
+        for letter in line
+    )

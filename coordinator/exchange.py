@@ -1,0 +1,62 @@
+"""The exchange in hand: what was sent down, and the updates that were accepted so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from models.methods.api import Exchange
+from wire.encoding import Packed, unpack
+from wire.errors import DecodeError, RecordError
+from wire.payload import Nothing, Record
+
+
+@dataclass
+class Accepted:
+    """An accepted update; a large one's buffer is left to the store once it is durable there."""
+
+    num_train: int
+    packed: Packed
+    durable: bool = False
+    spilled: bool = False
+
+
+class OpenExchange:
+    """One exchange, or the evaluation after the last round (`declared` is None), from its downlink to its close."""
+
+    def __init__(self, round: int, index: int, declared: Exchange | None, downlink: Packed) -> None:
+        self.round = round
+        self.index = index
+        self.downlink = downlink
+        self.accepted: dict[str, Accepted] = {}
+        self._name = declared.name if declared else "evaluation"
+        self._record: type[Record] = declared.uplink if declared else Nothing
+
+    def misfit(self, packed: Packed, dims: Mapping[str, int]) -> str | None:
+        """Say what is wrong with an uplink, None if it is one of this exchange with these sizes."""
+        try:
+            self._record.from_payload(unpack(packed), dims)
+        except (DecodeError, RecordError) as error:
+            return f"exchange {self._name!r}: {error}"
+        return None
+
+    def accept(self, client: str, num_train: int, packed: Packed) -> None:
+        """Take an update."""
+        self.accepted[client] = Accepted(num_train, packed)
+
+    def is_durable(self, client: str) -> bool:
+        """Say whether this client's update is accepted and can no longer be lost."""
+        return client in self.accepted and self.accepted[client].durable
+
+    def settle(self, client: str, spilled: bool) -> None:
+        """Note that an update is durable; one that lies in a file is dropped from memory."""
+        held = self.accepted[client]
+        held.durable = True
+        if spilled:
+            held.packed, held.spilled = held.packed._replace(buffer=b""), True
+
+    def contributions(self, load: Callable[[str], bytes]) -> Iterable[tuple[str, int, Packed]]:
+        """Yield client, train samples and update in client-id order; `load` returns the buffer of a spilled one."""
+        for client, held in sorted(self.accepted.items()):
+            packed = held.packed._replace(buffer=load(client)) if held.spilled else held.packed
+            yield client, held.num_train, packed

@@ -1,0 +1,201 @@
+"""The lobby: greets clients, checks that they fit the run, and knows who is here and what each announced.
+
+It carries out what `membership` decides. A client takes part from its `Ready` on; one that does not fit the run is
+refused by name for good, and costs nobody else anything.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from coordinator import membership
+from coordinator.membership import Membership
+from coordinator.server_half import Constant
+from models.methods.api import Method
+from models.settings import is_plain_name
+from models.spec import RunSpec
+from wire.encoding import encode
+from wire.messages import (
+    Constant as ConstantMessage,
+)
+from wire.messages import Goodbye, Hello, Message, Ping, Pong, Ready, Refusal, RefusalCode, Welcome
+from wire.version import PROTOCOL_VERSION, ProtocolVersion
+
+Frames = Sequence[bytes | memoryview]
+
+
+@dataclass(frozen=True)
+class Events:
+    """What the lobby tells the run: a client can work, one is gone, constant `Constant` went out, a line for people."""
+
+    ready: Callable[[str, Ready], None]
+    gone: Callable[[str], None]
+    constant_sent: Callable[[str, ConstantMessage, Frames], None]
+    note: Callable[[str], None]
+
+
+class Lobby:
+    """Everybody who is connected. Times are monotonic seconds."""
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        method: Method,
+        welcome: Welcome,
+        send: Callable[[bytes, Frames], bool],
+        events: Events,
+    ) -> None:
+        self._spec = spec
+        self._method = method
+        self._welcome = welcome
+        self._send_to = send
+        self._events = events
+        self._membership = Membership(welcome.heartbeat_s)
+        self._constants: list[Constant] = []
+        self._held: dict[str, list[str]] = {}
+        self._open = False
+        self.announced: dict[str, Ready] = {}
+        self.peak_rss_bytes: dict[str, tuple[int, int]] = {}
+        self.num_undelivered = 0
+
+    @property
+    def clients(self) -> list[str]:
+        """The ids of those who are connected."""
+        return sorted(self._membership.members)
+
+    def open(self, constants: Sequence[Constant]) -> None:
+        """Begin to welcome, now that the run's constants are made."""
+        self._constants = list(constants)
+        self._open = True
+        for member in self._membership.members.values():
+            self._admit(member.client, member.route)
+
+    def take(self, route: bytes, message: Message, at: float) -> str | None:
+        """Take any message; return the client that it is from if it is from one who is here."""
+        if isinstance(message, Hello):
+            self._hello(route, message, at)
+            return None
+        client = self._membership.client_at(route)
+        if client is None:
+            if not isinstance(message, Goodbye):
+                self._refuse(route, RefusalCode.UNKNOWN_SESSION, "say hello first")
+            return None
+        if isinstance(message, Goodbye):
+            self._remember(client, message.client_peak_rss_bytes, message.trainer_peak_rss_bytes)
+            self._obey(self._membership.goodbye(route, message.reason, at), at)
+            return client
+        self._obey(self._membership.heard(route, at), at)
+        if isinstance(message, Ping):
+            self._remember(client, message.client_peak_rss_bytes, message.trainer_peak_rss_bytes)
+            self.send(client, encode(Pong()), at)
+        elif isinstance(message, Ready):
+            self._ready(client, route, message)
+        return client
+
+    def send(self, client: str, frames: Frames, at: float) -> bool:
+        """Send to a client; one that cannot be reached is gone, and that is counted."""
+        member = self._membership.members.get(client)
+        if member is not None and self._send_to(member.route, frames):
+            return True
+        self.num_undelivered += 1
+        self._events.note(f"{client}: a message could not be delivered")
+        if member is not None:
+            self._obey(self._membership.unreachable(member.route, at), at)
+        return False
+
+    def tick(self, at: float) -> None:
+        """Time has passed."""
+        self._obey(self._membership.tick(at), at)
+
+    def next_wakeup(self) -> float | None:
+        """Return when the next `tick` is due."""
+        return self._membership.next_wakeup()
+
+    def _hello(self, route: bytes, hello: Hello, at: float) -> None:
+        theirs = ProtocolVersion(*hello.version)
+        if theirs.major != PROTOCOL_VERSION.major:
+            reason = f"the coordinator speaks protocol {PROTOCOL_VERSION}, {hello.client} speaks {theirs}"
+            self._refuse(route, RefusalCode.VERSION, reason, permanent=True)
+        elif not is_plain_name(hello.client):
+            reason = f"expected a client id of letters, digits and . _ -, got {hello.client[:80]!r}"
+            self._refuse(route, RefusalCode.CLIENT_ID, reason, permanent=True)
+        else:
+            self._held[hello.client] = hello.constants
+            self._obey(self._membership.hello(hello.client, route, hello.incarnation, at), at)
+
+    def _obey(self, instructions: Sequence[membership.Instruction], at: float) -> None:
+        for instruction in instructions:
+            if isinstance(instruction, membership.Admit):
+                if self._open:
+                    self._admit(instruction.client, instruction.route)
+            elif isinstance(instruction, membership.RefuseDuplicate):
+                reason = f"client id {instruction.client!r} is held by a client that is connected and alive"
+                self._refuse(instruction.route, RefusalCode.DUPLICATE_CLIENT, reason, permanent=True)
+            elif isinstance(instruction, membership.Probe):
+                self.send(instruction.client, encode(Ping()), at)
+            else:
+                self._events.note(f"{instruction.client} is gone: {instruction.reason}")
+                self._events.gone(instruction.client)
+
+    def _admit(self, client: str, route: bytes) -> None:
+        """Welcome a client and send the run constants that it does not hold."""
+        self._events.note(f"{client} joined")
+        self._send_to(route, self._welcome_frames)
+        for constant in self._constants:
+            if constant.digest not in self._held.get(client, ()):
+                message = ConstantMessage(self._welcome.run, constant.name, constant.digest)
+                frames = encode(message, constant.packed, self._welcome.max_message_bytes)
+                self._send_to(route, frames)
+                self._events.constant_sent(client, message, frames)
+
+    @functools.cached_property
+    def _welcome_frames(self) -> Frames:
+        welcome = self._welcome
+        digests = [constant.digest for constant in self._constants]
+        return encode(
+            Welcome(welcome.run, welcome.run_id, welcome.heartbeat_s, welcome.max_message_bytes, welcome.spec, digests)
+        )
+
+    def _ready(self, client: str, route: bytes, ready: Ready) -> None:
+        if ready.run != self._welcome.run:
+            self._refuse(route, RefusalCode.UNKNOWN_SESSION, f"this is run {self._welcome.run_id}")
+            return
+        misfit = self._misfit(client, ready)
+        if misfit is not None:
+            self._events.note(f"{client} is refused: {misfit[1]}")
+            self._refuse(route, misfit[0], misfit[1], permanent=True)
+            return
+        self.announced[client] = ready
+        self._events.ready(client, ready)
+
+    def _misfit(self, client: str, ready: Ready) -> tuple[str, str] | None:
+        """Say what keeps a client from taking part, None if it fits the run."""
+        wanted, num_classes = self._spec.model.feature_dim, self._spec.num_classes
+        if ready.feature_dim != wanted:
+            reason = f"the run's feature_dim is {wanted}, {client}'s net has {ready.feature_dim}"
+            return RefusalCode.FEATURE_DIM, reason
+        if len(ready.class_counts) != num_classes or sum(ready.class_counts) != ready.num_train:
+            reason = (
+                f"expected counts of {num_classes} classes that sum to {ready.num_train}, "
+                f"{client} sent {len(ready.class_counts)} that sum to {sum(ready.class_counts)}"
+            )
+            return RefusalCode.LABEL_MAP, reason
+        if self._method.shares_model:
+            size = (ready.num_parameters, ready.num_buffers)
+            for other, theirs in self.announced.items():
+                if other != client and size != (theirs.num_parameters, theirs.num_buffers):
+                    reason = (
+                        f"{self._method.name} averages whole nets: expected {theirs.num_parameters} parameters and "
+                        f"{theirs.num_buffers} buffers as {other} has, {client} has {size[0]} and {size[1]}"
+                    )
+                    return RefusalCode.MODEL, reason
+        return None
+
+    def _refuse(self, route: bytes, code: str, reason: str, permanent: bool = False) -> None:
+        self._send_to(route, encode(Refusal(code, reason, permanent)))
+
+    def _remember(self, client: str, client_bytes: int, trainer_bytes: int) -> None:
+        before = self.peak_rss_bytes.get(client, (0, 0))
+        self.peak_rss_bytes[client] = (max(before[0], client_bytes), max(before[1], trainer_bytes))

@@ -1,0 +1,125 @@
+"""A coordinator and its clients on this machine: real processes, real TCP, nothing left behind.
+
+Every client is an `edge-client run --once` of its own, with a `client.toml` in the run folder. All of them hold the
+reading end of one pipe, their lifeline: when the coordinator ends, however it ends, the pipe closes and they leave.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import tomli_w
+
+from coordinator.config import RunConfig
+from coordinator.run_folder import RunFolder
+from wire.exit_codes import ExitCode
+
+MAX_RESTARTS = 3
+"""How often a client that was killed is started again."""
+
+LEAVE_S = 5.0
+"""How long clients have to leave after the run is over."""
+
+
+@dataclass
+class ClientProcess:
+    """One client and how often it was started again."""
+
+    client: str
+    config: Path
+    log: Path
+    process: subprocess.Popen[bytes]
+    restarts: int = 0
+
+
+class Clients:
+    """The client processes of one loopback run."""
+
+    def __init__(self, config: RunConfig, modules: Path, folder: RunFolder) -> None:
+        self._config = config
+        self._modules = modules
+        self._folder = folder
+        self._processes: list[ClientProcess] = []
+        self._lifeline, self._held_end = os.pipe()
+
+    def start(self, address: str) -> None:
+        """Start all clients."""
+        width = max(2, len(str(self._config.data.num_clients - 1)))
+        for index in range(self._config.data.num_clients):
+            client = f"client-{index:0{width}d}"
+            config = self._write_config(client, index, address)
+            log = config.with_name("log.txt")
+            self._processes.append(ClientProcess(client, config, log, self._spawn(config, log)))
+
+    def check(self) -> tuple[ExitCode, str] | None:
+        """Start killed clients again; say why the run cannot go on if one has given up."""
+        for held in self._processes:
+            code = held.process.poll()
+            if code is None or code == ExitCode.FINISHED:
+                continue
+            if code < 0 and held.restarts < MAX_RESTARTS:
+                held.restarts += 1
+                held.process = self._spawn(held.config, held.log)
+                continue
+            how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with {code}"
+            known = code in (ExitCode.BAD_CONFIG, ExitCode.REFUSED)
+            return ExitCode(code) if known else ExitCode.FAILED, f"{held.client} {how}: {last_line(held.log)}"
+        return None
+
+    def stop(self) -> None:
+        """See all clients leave within LEAVE_S, by force if need be."""
+        os.close(self._held_end)
+        os.close(self._lifeline)
+        until = time.monotonic() + LEAVE_S
+        for held in self._processes:
+            try:
+                held.process.wait(max(0.0, until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                held.process.kill()
+                held.process.wait()
+
+    def _write_config(self, client: str, index: int, address: str) -> Path:
+        folder = self._folder.client_folder(client)
+        named = (self._config.method_name, self._config.data.dataset, self._config.model.name)
+        tables = {
+            "client": {
+                "id": client,
+                "dir": str(folder.parent.resolve()),
+                "plugins": [name for name in named if ":" in name],
+                "plugin_dir": str(self._modules.resolve()),
+            },
+            "coordinator": {"address": address},
+            "data": {"source": "run", "index": index},
+        }
+        path = folder / "client.toml"
+        path.write_text(tomli_w.dumps(tables), encoding="utf-8")
+        return path
+
+    def _spawn(self, config: Path, log: Path) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-I", "-m", "edge_client", "run", "--config", str(config), "--once"]
+        output: IO[bytes]
+        with log.open("ab") as output:
+            return subprocess.Popen(
+                [*command, "--lifeline", str(self._lifeline)],
+                pass_fds=[self._lifeline],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+
+def last_line(log: Path) -> str:
+    """Return the last line of a log that says something."""
+    try:
+        lines = [line for line in log.read_text("utf-8", "replace").splitlines() if line.strip()]
+    except OSError:
+        lines = []
+    return lines[-1] if lines else "it said nothing"

@@ -1,0 +1,173 @@
+"""Who is here, as a pure state machine: events in, instructions out, and no clock of its own.
+
+Theory of operation
+-------------------
+A client is known by its id; a connection by its route (ZeroMQ's routing id), which dies with the connection. Every
+process start draws an incarnation, so that a reconnect and a second process with the same id can be told apart:
+
+    hello of an unknown id                   admitted
+    hello of a known id, same incarnation    admitted: the same process on a new connection
+    hello of a known id, other incarnation   the older holder is probed. Heard from within PROBE_S: the newcomer is
+                                             refused by name. Silent or unreachable: the newcomer takes its place, the
+                                             latest one if there were several
+    hello by a route that has another id     the other id's client is lost: a connection speaks for one client
+
+A member that was silent for SILENT_HEARTBEATS heartbeats is lost. Whatever comes by a route that no member holds is
+answered with `unknown_session`, and the peer says hello again. Being here (heartbeats of the daemon) has nothing to
+do with making progress (reports of the trainer).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PROBE_S = 2.0
+"""How long the older holder of an id has to answer before the newcomer takes its place."""
+
+SILENT_HEARTBEATS = 2
+"""Heartbeats that may be missed before a member counts as lost."""
+
+
+@dataclass
+class Member:
+    """A client that is here, and the connection it speaks through."""
+
+    client: str
+    route: bytes
+    incarnation: int
+    heard_at: float
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A newcomer with the id of a member that is being probed."""
+
+    client: str
+    route: bytes
+    incarnation: int
+    decided_at: float
+
+
+@dataclass(frozen=True)
+class Admit:
+    """Welcome this client."""
+
+    client: str
+    route: bytes
+
+
+@dataclass(frozen=True)
+class RefuseDuplicate:
+    """Refuse a newcomer whose id is held by a live client."""
+
+    client: str
+    route: bytes
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Make the holder of this route answer."""
+
+    client: str
+    route: bytes
+
+
+@dataclass(frozen=True)
+class Lost:
+    """This client is no longer here."""
+
+    client: str
+    reason: str
+
+
+Instruction = Admit | RefuseDuplicate | Probe | Lost
+
+
+class Membership:
+    """The state machine. Each method is one event; times are monotonic seconds."""
+
+    def __init__(self, heartbeat_s: float) -> None:
+        self.silence_s = SILENT_HEARTBEATS * heartbeat_s
+        self.members: dict[str, Member] = {}
+        self._clients: dict[bytes, str] = {}
+        self._contenders: dict[str, Contender] = {}
+
+    def client_at(self, route: bytes) -> str | None:
+        """Return the client that speaks through this route, None if nobody does."""
+        return self._clients.get(route)
+
+    def hello(self, client: str, route: bytes, incarnation: int, at: float) -> list[Instruction]:
+        """A client asks to take part."""
+        found = self._free(route, client, at)
+        member, rival = self.members.get(client), self._contenders.get(client)
+        if member is None:
+            return [*found, self._admit(client, route, incarnation, at)]
+        if member.incarnation == incarnation:
+            found += self.heard(member.route, at)
+            return [*found, self._admit(client, route, incarnation, at)]
+        decided_at = rival.decided_at if rival else at + PROBE_S
+        self._contenders[client] = Contender(client, route, incarnation, decided_at)
+        return [*found, Probe(client, member.route)]
+
+    def heard(self, route: bytes, at: float) -> list[Instruction]:
+        """Something came by this route; a probed member has proven itself."""
+        client = self._clients.get(route)
+        if client is None:
+            return []
+        self.members[client].heard_at = at
+        rival = self._contenders.pop(client, None)
+        return [RefuseDuplicate(client, rival.route)] if rival else []
+
+    def unreachable(self, route: bytes, at: float) -> list[Instruction]:
+        """A send to this route failed: its connection is gone."""
+        return self._lose(route, "its connection is gone", at)
+
+    def goodbye(self, route: bytes, reason: str, at: float) -> list[Instruction]:
+        """A client leaves in order."""
+        return self._lose(route, f"it left: {reason}", at)
+
+    def tick(self, at: float) -> list[Instruction]:
+        """Time has passed: silent members are lost, overdue probes decided."""
+        overdue = [rival.client for rival in self._contenders.values() if at >= rival.decided_at]
+        silent = [member for member in self.members.values() if at >= member.heard_at + self.silence_s]
+        gone = {member.client: f"silent for {at - member.heard_at:.1f} s" for member in silent}
+        gone |= dict.fromkeys(overdue, "it did not answer while another process asked for its id")
+        found: list[Instruction] = []
+        for client in sorted(gone):
+            found += self._lose(self.members[client].route, gone[client], at)
+        return found
+
+    def next_wakeup(self) -> float | None:
+        """Return when the next `tick` is due."""
+        times = [member.heard_at + self.silence_s for member in self.members.values()]
+        times += [rival.decided_at for rival in self._contenders.values()]
+        return min(times, default=None)
+
+    def _admit(self, client: str, route: bytes, incarnation: int, at: float) -> Admit:
+        self._forget(client)
+        self.members[client] = Member(client, route, incarnation, at)
+        self._clients[route] = client
+        return Admit(client, route)
+
+    def _free(self, route: bytes, client: str, at: float) -> list[Instruction]:
+        """End whatever this route holds or asks for under another id than this one."""
+        rivals = self._contenders.items()
+        self._contenders = {other: rival for other, rival in rivals if rival.route != route or other == client}
+        holder = self._clients.get(route, client)
+        return self._lose(route, f"its connection says it is {client}", at) if holder != client else []
+
+    def _lose(self, route: bytes, reason: str, at: float) -> list[Instruction]:
+        client = self._clients.get(route)
+        if client is None:
+            return []
+        rival = self._contenders.pop(client, None)
+        self._forget(client)
+        found: list[Instruction] = [Lost(client, reason)]
+        if rival is not None:
+            found.append(self._admit(client, rival.route, rival.incarnation, at))
+        return found
+
+    def _forget(self, client: str) -> None:
+        member = self.members.pop(client, None)
+        if member is not None:
+            del self._clients[member.route]

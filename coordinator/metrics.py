@@ -1,0 +1,275 @@
+"""The run's accounts: what was sent, what came, how long it took and how well it tests.
+
+Theory of operation. While an exchange is open, the ledger notes client by client what happens. When it closes, that
+becomes lines, and lines are all that the totals are made of: live and after a restart, when `replay` reads them back,
+the same code books the same lines. A round's own line holds the sums of its exchanges and takes their place, so an
+exchange that a failed round left open is counted too. The evaluation after the last round is counted apart.
+
+After a restart come `replay`, the announcements, and for an exchange in hand `round_opened(..., resumed=True)`,
+`exchange_opened`, and again the tasks and updates that the store holds of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from coordinator.accounts import ExchangeAccount, RoundAccount, added, duration_s, finite
+from coordinator.accuracy import Accuracies
+from coordinator.prediction import Prediction, classes_held, facts_of, predict
+from coordinator.report.summary import Totals, make_summary
+from coordinator.tally import (
+    ClientLine,
+    Cost,
+    ExchangeLine,
+    Line,
+    Refusals,
+    RoundLine,
+    RoundView,
+    Status,
+    Traffic,
+    read_line,
+    write_line,
+)
+from models.methods.api import Facts, Method
+from models.spec import RunSpec
+from wire.messages import Ready, Report
+
+__all__ = ["Cost", "Ledger", "RoundView"]
+
+
+class Ledger:
+    """The accounts of one run; it grows by one line per round, and with the number of clients."""
+
+    def __init__(self, spec: RunSpec, method: Method) -> None:
+        self._spec = spec
+        self._method = method
+        self._announced: dict[str, Ready] = {}
+        self._clients: set[str] = set()
+        self._rounds: dict[int, RoundLine] = {}
+        self._accounts: dict[int, RoundAccount] = {}
+        self._evaluation = RoundAccount()
+        self._accuracies = Accuracies(method.rules)
+        self._known_classes: set[int] = set()
+        self._num_completed = 0
+        self._base = 0
+        self._init = Traffic()
+        self._refusals = Refusals()
+        self._exchange: ExchangeAccount | None = None
+        self._round_opened_at: float | None = None
+
+    def announce(self, client: str, ready: Ready) -> None:
+        """Take in what a client says of itself; the latest word holds."""
+        self._clients.add(client)
+        self._announced[client] = ready
+
+    def facts(self, client: str) -> Facts:
+        """Return what this client's bytes in the open exchange are predicted from.
+
+        Raises:
+            KeyError: the client has not announced itself.
+        """
+        known = self._known_classes
+        if self._exchange is not None and self._exchange.round in self._accounts:
+            known = known | self._accounts[self._exchange.round].new_classes
+        return facts_of(self._spec, self._announced[client], len(known), self._num_completed)
+
+    def init_sent(self, client: str, cost: Cost) -> None:
+        """Count a run constant that went to a client."""
+        self._clients.add(client)
+        self._init = self._init.plus(Traffic.of(cost))
+
+    def round_opened(self, round: int, at: float, resumed: bool = False) -> None:
+        """Begin a round; the durations of one that was opened before a restart are not known."""
+        self._accounts.setdefault(round, RoundAccount())
+        self._round_opened_at = None if resumed else at
+
+    def exchange_opened(self, round: int, exchange_index: int, cohort: Sequence[str], at: float) -> None:
+        """Begin an exchange with these clients."""
+        name = "evaluation" if self._is_evaluation(exchange_index) else self._method.exchanges[exchange_index].name
+        self._exchange = ExchangeAccount(round, exchange_index, name, self._base, cohort, at)
+
+    def task_sent(self, client: str, cost: Cost, at: float) -> None:
+        """Count a downlink; one that the client has been sent before only as bytes on the wire."""
+        self._opened().task_sent(client, cost, at)
+
+    def update_accepted(self, client: str, cost: Cost, report: Report, at: float) -> None:
+        """Count an update and what its client says of it."""
+        self._opened().update_accepted(client, cost, report, at)
+
+    def refused(self, code: str) -> None:
+        """Count an update that was not taken; all codes but `duplicate` and `stale` count as `refused`."""
+        self._refusals = self._refusals.plus(code)
+
+    def exchange_closed(self, metrics: Mapping[str, float], at: float) -> list[str]:
+        """End the open exchange and return its lines: one per client of the cohort, then the server half's."""
+        exchange = self._opened()
+        lines: list[Line] = [*self._client_lines(exchange), self._exchange_line(exchange, metrics, at)]
+        self._exchange = None
+        for line in lines:
+            self._book(line)
+        return [write_line(line) for line in lines]
+
+    def round_closed(self, round: int, status: Status, reason: str, global_hash: str, at: float) -> str:
+        """End a round and return its line; what a failed one has sent in an open exchange is in it."""
+        account = self._accounts.setdefault(round, RoundAccount())
+        for client_line in self._client_lines(self._exchange) if self._exchange else []:
+            account.book(client_line)
+        self._exchange = None
+        line = self._round_line(account, round, status, reason, global_hash, at)
+        self._round_opened_at = None
+        self._book(line)
+        return write_line(line)
+
+    def replay(self, lines: Iterable[str]) -> None:
+        """Take up the accounts from stored lines; those of exchanges in their order, those of rounds anywhere.
+
+        Raises:
+            msgspec.MsgspecError: something else stands among them.
+        """
+        for text in lines:
+            self._book(read_line(text))
+
+    def latest(self) -> RoundView:
+        """Return the round that was closed last.
+
+        Raises:
+            LookupError: no round has been closed.
+        """
+        if not self._rounds:
+            raise LookupError("no round has been closed")
+        return self.headline(max(self._rounds))
+
+    def headline(self, round: int) -> RoundView:
+        """Return a closed round at a glance, with the accuracies known by then."""
+        line = self._rounds[round]
+        found = {rule: self._accuracies.latest(rule, round, self._base) for rule in self._method.rules}
+        return RoundView(
+            round=round,
+            num_rounds=self._spec.num_rounds,
+            status=line.status,
+            reason=line.reason,
+            ok=line.ok,
+            failed=line.failed,
+            late=line.late,
+            seconds=line.round_s,
+            up_bytes=line.up.encoded_bytes,
+            down_bytes=line.down.encoded_bytes,
+            accuracy={rule: accuracy for rule, accuracy in found.items() if accuracy is not None},
+        )
+
+    def summary(
+        self,
+        mode: str,
+        memory: Mapping[str, int | None],
+        versions: Mapping[str, str] | None = None,
+        reasons: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """Return the run's figures as `summary.json` holds them.
+
+        Args:
+            mode: `loopback`, `simulate` or `serve`.
+            memory: the peaks under their names in the summary; what is not there is unknown.
+            versions: what ran; by default the packages that are installed here.
+            reasons: why a figure is unknown, by its dotted path, where the caller knows better.
+        """
+        return make_summary(self._spec, self._method, self._totals(), mode, memory, versions, reasons or {})
+
+    def _totals(self) -> Totals:
+        closed = [line for _, line in sorted(self._rounds.items())]
+        accounts: list[RoundLine | RoundAccount] = [*closed, *self._accounts.values()]
+        return Totals(
+            rounds=closed,
+            up=added(account.up for account in accounts),
+            down=added(account.down for account in accounts),
+            num_accepted=sum(account.num_accepted for account in accounts),
+            evaluation=self._evaluation,
+            init=self._init,
+            refusals=self._refusals,
+            clients=sorted(self._clients),
+            announced=self._announced,
+            accuracies=self._accuracies,
+            base=self._base,
+        )
+
+    def _book(self, line: Line) -> None:
+        """Add one line to the accounts."""
+        if isinstance(line, ClientLine):
+            self._clients.add(line.client)
+            self._accuracies.book(line.client, line.evaluations, line.round, line.base)
+            self._account_of(line).book(line)
+            return
+        self._init = max(self._init, line.init, key=lambda init: init.encoded_bytes)
+        self._refusals = max(self._refusals, line.refusals, key=lambda refusals: refusals.total)
+        if isinstance(line, ExchangeLine):
+            self._account_of(line).new_classes.update(line.new_classes)
+        else:
+            self._book_round(line)
+
+    def _book_round(self, line: RoundLine) -> None:
+        self._rounds[line.round] = line
+        self._accounts.pop(line.round, None)
+        self._known_classes.update(line.new_classes)
+        if line.status == "completed":
+            self._num_completed += 1
+            self._base = max(self._base, line.round)
+
+    def _account_of(self, line: ClientLine | ExchangeLine) -> RoundAccount:
+        """Return where this line is added: nowhere that counts if its round's own line is there already."""
+        if self._is_evaluation(line.exchange_index):
+            return self._evaluation
+        return RoundAccount() if line.round in self._rounds else self._accounts.setdefault(line.round, RoundAccount())
+
+    def _is_evaluation(self, exchange_index: int) -> bool:
+        return exchange_index == len(self._method.exchanges)
+
+    def _opened(self) -> ExchangeAccount:
+        if self._exchange is None:
+            raise LookupError("no exchange is open")
+        return self._exchange
+
+    def _client_lines(self, exchange: ExchangeAccount) -> list[ClientLine]:
+        tested = {self._base} if self._is_evaluation(exchange.index) else {self._base, exchange.round}
+
+        def predicted(client: str) -> Prediction | None:
+            if client not in self._announced:
+                return None
+            return predict(self._method, exchange.index, self.facts(client), self._spec.wire.value_dtype)
+
+        return exchange.lines(predicted, self._method.rules, bookable=frozenset(tested - {0}))
+
+    def _exchange_line(self, exchange: ExchangeAccount, metrics: Mapping[str, float], at: float) -> ExchangeLine:
+        announced = [self._announced[client] for client in exchange.accepted if client in self._announced]
+        held = {label for ready in announced for label in classes_held(ready)}
+        return ExchangeLine(
+            round=exchange.round,
+            exchange=exchange.name,
+            exchange_index=exchange.index,
+            exchange_s=at - exchange.opened_at,
+            metrics=finite(metrics),
+            new_classes=sorted(held - self._known_classes),
+            init=self._init,
+            refusals=self._refusals,
+        )
+
+    def _round_line(
+        self, account: RoundAccount, round: int, status: Status, reason: str, global_hash: str, at: float
+    ) -> RoundLine:
+        round_s = duration_s(self._round_opened_at, at)
+        return RoundLine(
+            round=round,
+            status=status,
+            reason=reason,
+            global_hash=global_hash,
+            round_s=round_s,
+            coordination_s=account.coordination_s(round_s),
+            ok=account.num_ok,
+            failed=account.num_failed,
+            late=self._refusals.stale - sum(line.late for line in self._rounds.values()),
+            num_accepted=account.num_accepted,
+            up=account.up,
+            down=account.down,
+            new_classes=sorted(account.new_classes) if status == "completed" else [],
+            init=self._init,
+            refusals=self._refusals,
+        )

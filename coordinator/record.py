@@ -1,0 +1,142 @@
+"""What a run leaves behind: the store that survives a kill, and the files of the run folder that people read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from coordinator import commands
+from coordinator import round_events as rounds
+from coordinator.lobby import Lobby
+from coordinator.metrics import Ledger
+from coordinator.run_folder import RunFolder
+from coordinator.server_half import Constant, ServerHalf
+from coordinator.store import SPILL_BYTES, RoundRecord, Store, StoredUpdate, StoreError
+from models.spec import RunSpec
+from wire.encoding import Packed, encode, unpack
+from wire.messages import Ready, Update
+from wire.sockets.child import peak_rss_bytes
+
+PIPE_BYTES = 1 << 32
+"""No size limit on what is stored: what the network may carry was limited before."""
+
+
+class RunRecord:
+    """The record of one run, on disk or (the store) in memory."""
+
+    def __init__(self, folder: RunFolder, mode: str, in_memory: bool) -> None:
+        self.folder = folder
+        self._mode = mode
+        self._in_memory = in_memory
+        self._start_state: Packed | None = None
+        self._store: Store
+        self._histogram: dict[str, Any] = {}
+        self.summary: dict[str, Any] | None = None
+
+    @property
+    def start_state(self) -> Packed | None:
+        """The server half's state at the start of the open round, None before the first completed one."""
+        return self._start_state
+
+    def open(self, notify: Callable[[Callable[[], None]], None], on_failed: Callable[[StoreError], None]) -> None:
+        """Open the store; `notify` runs a callback on the event loop's thread."""
+        self._store = Store(None if self._in_memory else self.folder.store_path, notify, on_failed)
+        self._metrics = self.folder.metrics_path.open("a", encoding="utf-8")
+
+    def close(self) -> None:
+        """Commit what is left and close."""
+        self._metrics.close()
+        self._store.close()
+
+    def put_constants(self, constants: Sequence[Constant]) -> None:
+        """Store the run constants, which are never made again."""
+        for constant in constants:
+            message = commands.ConstantMade(constant.name, constant.digest)
+            header, buffer = encode(message, constant.packed, PIPE_BYTES)
+            self._store.put_constant(constant.name, constant.digest, bytes(header), bytes(buffer))
+
+    def open_exchange(self, opened: rounds.Configure, downlink: Packed) -> None:
+        """Store who is asked and with what."""
+        header, buffer = encode(commands.Configured(), downlink, PIPE_BYTES)
+        self._store.open_exchange(opened.round, opened.exchange, opened.cohort, bytes(header), bytes(buffer))
+
+    def put_update(
+        self, update: Update, client: str, num_train: int, frames: Sequence[bytes], on_durable: Callable[[], None]
+    ) -> None:
+        """Store an accepted update as it came."""
+        key = (update.round, update.exchange, client)
+        self._store.put_update(StoredUpdate(*key, num_train, frames[0], frames[1], b""), on_durable)
+
+    def spills(self, packed: Packed) -> bool:
+        """Say whether the store keeps this update in a file, so that memory need not."""
+        return not self._in_memory and len(packed.buffer) > SPILL_BYTES
+
+    def load_buffer(self, round: int, exchange: int, client: str) -> bytes:
+        """Return the buffer of an update that lies in a file."""
+        return self._store.load_buffer(round, exchange, client)
+
+    def close_exchange(
+        self, round: int, exchange: int, state: Packed | None, lines: Sequence[str]
+    ) -> asyncio.Future[None]:
+        """Store what an exchange came to; the future is done when it is durable."""
+        durable, done = _awaitable()
+        header, buffer = _state_frames(state)
+        self._store.close_exchange(round, exchange, header, buffer, lines, done)
+        self._metrics.writelines(f"{line}\n" for line in lines)
+        self._metrics.flush()
+        return durable
+
+    def close_round(
+        self, status: Literal["completed", "failed"], round: int, reason: str, half: ServerHalf,
+        accepted: Sequence[str], line: str,
+    ) -> asyncio.Future[None]:  # fmt: skip
+        """Store how a round ended; the future is done when it is durable."""
+        durable, done = _awaitable()
+        if status == "completed":
+            self._start_state = half.state
+        record = RoundRecord(round, status, reason, half.global_hash, time.time(), 0.0, line)
+        self._store.close_round(record, accepted, None, None, done)
+        return durable
+
+    def write_histogram(self, spec: RunSpec, announced: Mapping[str, Ready]) -> None:
+        """Write how many samples of each class each client announced, if that has changed."""
+        counts = {
+            client: {"train": ready.class_counts, "test": ready.test_counts}
+            for client, ready in sorted(announced.items())
+        }
+        if counts != self._histogram:
+            self._histogram = counts
+            content = json.dumps({"classes": spec.classes, "clients": counts}, indent=1)
+            self.folder.histogram_path.write_text(content + "\n", encoding="utf-8")
+
+    def finish(self, ledger: Ledger, lobby: Lobby, half: ServerHalf) -> None:
+        """Write summary and global arrays."""
+        from models.checkpoint import write
+
+        if half.state is not None:
+            write(self.folder.global_path, unpack(half.state).arrays)
+        clients = [peaks[0] for peaks in lobby.peak_rss_bytes.values() if peaks[0]]
+        trainers = [peaks[1] for peaks in lobby.peak_rss_bytes.values() if peaks[1]]
+        memory = {
+            "coordinator_peak_rss_bytes": peak_rss_bytes(),
+            "aggregator_peak_rss_bytes": half.peak_rss_bytes(),
+            "client_peak_rss_bytes": max(clients, default=None),
+            "trainer_peak_rss_bytes": max(trainers, default=None),
+        }
+        self.summary = ledger.summary(self._mode, memory)
+        self.folder.write_summary(self.summary)
+
+
+def _state_frames(state: Packed | None) -> tuple[bytes | None, bytes | None]:
+    if state is None:
+        return None, None
+    header, buffer = encode(commands.Begin({}, "", False), state, PIPE_BYTES)
+    return bytes(header), bytes(buffer)
+
+
+def _awaitable() -> tuple[asyncio.Future[None], Callable[[], None]]:
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    return future, lambda: None if future.done() else future.set_result(None)

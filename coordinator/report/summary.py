@@ -1,0 +1,166 @@
+"""`summary.json`: a run's figures in their stable form. An unknown figure is null, and `null_reasons` says why."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from coordinator.accounts import RoundAccount
+from coordinator.accuracy import Accuracies
+from coordinator.prediction import classes_held
+from coordinator.tally import Cost, Refusals, RoundLine, Traffic
+from models.methods.api import Method
+from models.spec import RunSpec
+from wire.messages import Ready
+from wire.version import PROTOCOL_VERSION
+
+PACKAGES = ("protoedge", "numpy", "pyzmq", "msgpack", "msgspec", "torch")
+"""The packages whose versions a summary names."""
+
+PEAKS = ("coordinator", "aggregator", "client", "trainer")
+"""The kinds of process whose peak resident memory a summary holds."""
+
+WIRE_BYTES_SOURCE = "computed: ZMTP framing without TCP headers"
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What a run's accounts have come to; `rounds` are the closed ones, `base` the last completed one."""
+
+    rounds: Sequence[RoundLine]
+    up: Traffic
+    down: Traffic
+    num_accepted: int
+    evaluation: RoundAccount
+    init: Traffic
+    refusals: Refusals
+    clients: Sequence[str]
+    announced: Mapping[str, Ready]
+    accuracies: Accuracies
+    base: int
+
+    @property
+    def completed(self) -> list[RoundLine]:
+        """The completed rounds."""
+        return [line for line in self.rounds if line.status == "completed"]
+
+
+def make_summary(
+    spec: RunSpec,
+    method: Method,
+    totals: Totals,
+    mode: str,
+    memory: Mapping[str, int | None],
+    versions: Mapping[str, str] | None,
+    reasons: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return the summary; `reasons` by dotted path say why a figure is null, where the caller knows better."""
+    rule = method.default_rule if spec.evaluation.rule == "auto" else spec.evaluation.rule
+    completed = totals.completed
+    summary: dict[str, Any] = {
+        "run_id": spec.run_id,
+        "method": spec.method,
+        "mode": mode,
+        "seed": spec.seed,
+        "num_rounds": spec.num_rounds,
+        "rounds_completed": len(completed),
+        "rounds_failed": len(totals.rounds) - len(completed),
+        "num_clients": len(totals.clients),
+        "accuracy": _headline(rule, totals),
+        "accuracy_by_rule": {rule: _accuracy(rule, totals) for rule in method.rules},
+        "uplink": _traffic(totals.up, mode),
+        "downlink": _traffic(totals.down, mode),
+        "init": {key: figure for key, figure in _traffic(totals.init, mode).items() if key in Cost._fields},
+        "evaluation": {
+            "accepted": totals.evaluation.num_accepted,
+            "uplink": _traffic(totals.evaluation.up, mode),
+            "downlink": _traffic(totals.evaluation.down, mode),
+        },
+        "wire_bytes_source": None if mode == "simulate" else WIRE_BYTES_SOURCE,
+        "global_hash": [line.global_hash for line in totals.rounds],
+        "round_s": _spread([line.round_s for line in completed]),
+        "coordination_s": _spread([line.coordination_s for line in completed]),
+        "memory": {key: memory.get(key) or None for key in (f"{kind}_peak_rss_bytes" for kind in PEAKS)},
+        "updates": {"accepted": totals.num_accepted, **msgspec.to_builtins(totals.refusals)},
+        "clients": {client: _client(ready) for client, ready in sorted(totals.announced.items())},
+        "versions": dict(installed_versions() if versions is None else versions),
+    }
+    return {**summary, "null_reasons": {path: reasons.get(path) or _reason(path, mode) for path in _nulls(summary)}}
+
+
+def installed_versions() -> dict[str, str]:
+    """Return the versions of Python, the protocol and those of `PACKAGES` that are installed here."""
+    versions = {"python": platform.python_version(), "protocol": str(PROTOCOL_VERSION)}
+    for package in PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def _headline(rule: str, totals: Totals) -> dict[str, Any]:
+    per_client = totals.accuracies.per_client(rule, totals.base)
+    known = {client: per_client.get(client) for client in totals.clients}
+    return {"rule": rule, **_accuracy(rule, totals), "per_client": known}
+
+
+def _accuracy(rule: str, totals: Totals) -> dict[str, Any]:
+    """Return the mean over clients weighted by test samples, and beside it the plain one."""
+    weighted = totals.accuracies.peak(rule, totals.base)
+    mean = totals.accuracies.peak(rule, totals.base, weighted=False)
+    return {**weighted._asdict(), "mean": mean._asdict()}
+
+
+def _traffic(traffic: Traffic, mode: str) -> dict[str, int | None]:
+    figures: dict[str, int | None] = msgspec.structs.asdict(traffic)
+    return {**figures, "wire_bytes": None} if mode == "simulate" else figures
+
+
+def _spread(durations: Sequence[float | None]) -> dict[str, float | None]:
+    known = [duration for duration in durations if duration is not None]
+    if not known:
+        return {"median": None, "p95": None}
+    return {"median": float(np.median(known)), "p95": float(np.percentile(known, 95))}
+
+
+def _client(ready: Ready) -> dict[str, int]:
+    return {
+        "num_train": ready.num_train,
+        "num_test": ready.num_test,
+        "num_classes_held": len(classes_held(ready)),
+        "num_parameters": ready.num_parameters,
+        "num_buffers": ready.num_buffers,
+    }
+
+
+def _nulls(content: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield the dotted paths of all nulls."""
+    for key, value in content.items():
+        if isinstance(value, Mapping):
+            yield from _nulls(value, f"{prefix}{key}.")
+        elif value is None:
+            yield f"{prefix}{key}"
+
+
+def _reason(path: str, mode: str) -> str:
+    top, _, rest = path.partition(".")
+    if "wire_bytes" in path:
+        return "nothing travels in a simulation" if mode == "simulate" else "the bytes of a message are not known"
+    if "predicted" in rest:
+        return "a client has not announced itself since the restart"
+    if rest.startswith("per_client"):
+        return "the client has not tested anything"
+    return {
+        "accuracy": "no completed round was tested by this rule",
+        "accuracy_by_rule": "no completed round was tested by this rule",
+        "round_s": "no round was completed without a restart",
+        "coordination_s": "no round was completed without a restart",
+        "memory": "not measured here",
+    }.get(top, "not measured")

@@ -1,0 +1,142 @@
+"""The table at the end of a run: its figures in plain text, at most `WIDTH` columns wide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from coordinator.report.summary import PEAKS
+from coordinator.report.units import show_accuracy, show_bytes, show_count, show_mebibytes, show_seconds
+
+WIDTH = 100
+
+Show = Callable[[float], str]
+Path = tuple[str, ...]
+
+
+class Row(NamedTuple):
+    """A row of a section; `note` stands behind its last cell."""
+
+    label: str
+    cells: Sequence[str]
+    note: str = ""
+
+
+class _Figures:
+    """A summary's figures by path, and why one of them is unknown."""
+
+    def __init__(self, summary: Mapping[str, Any]) -> None:
+        self._summary = summary
+        self._reasons: Mapping[str, str] = summary.get("null_reasons", {})
+
+    def row(self, label: str, show: Sequence[Show], *paths: Path) -> Row:
+        """Return a row with the figures at these paths; an empty path leaves its cell empty."""
+        found = [self._at(path) for path in paths]
+        reason = next((self._reason(path) for path, figure in zip(paths, found, strict=True) if figure is None), "")
+        if all(figure is None for figure, path in zip(found, paths, strict=True) if path):
+            return Row(label, (), f"n/a ({reason})")
+        shown = (_shown(figure, form) for figure, form in zip(found, show, strict=True))
+        return Row(label, list(shown), f"({reason})" if reason else "")
+
+    def _at(self, path: Path) -> Any:
+        """Return the figure at a path, None if it is null or missing, and an empty text for an empty path."""
+        content: Any = self._summary if path else ""
+        for key in path:
+            content = content.get(key) if isinstance(content, Mapping) else None
+        return content
+
+    def _reason(self, path: Path) -> str:
+        return self._reasons.get(".".join(path), "not in the summary")
+
+
+def final_table(summary: Mapping[str, Any]) -> str:
+    """Return the table of a run, from the content of its `summary.json`."""
+    figures = _Figures(summary)
+    sections = (_accuracy(summary, figures), _traffic(figures), _time(figures), _memory(figures))
+    lines = [_shortened(_title(summary)), *(line for section in sections for line in ("", *section))]
+    return "\n".join(lines)
+
+
+def _title(summary: Mapping[str, Any]) -> str:
+    rounds = f"{summary['rounds_completed']} of {summary['num_rounds']} rounds"
+    failed = summary.get("rounds_failed")
+    return (
+        f"{summary['method']} ({summary['mode']}): {rounds} completed{f', {failed} failed' if failed else ''}, "
+        f"{summary['num_clients']} clients, seed {summary['seed']}"
+    )
+
+
+def _accuracy(summary: Mapping[str, Any], figures: _Figures) -> list[str]:
+    headline = summary["accuracy"]["rule"]
+    show = (show_accuracy, show_count, show_accuracy, show_accuracy, show_accuracy)
+    columns: tuple[Path, ...] = (("best",), ("best_round",), ("last",), ("mean", "best"), ("mean", "last"))
+    rows = [
+        figures.row(
+            f"{rule} *" if rule == headline else rule, show, *(("accuracy_by_rule", rule, *path) for path in columns)
+        )
+        for rule in summary["accuracy_by_rule"]
+    ]
+    header = Row("accuracy by rule", ("best", "in round", "last", "best mean", "last mean"))
+    note = "* headline; accuracies are weighted by test samples, 'mean' is the plain mean over clients"
+    return [*_aligned(header, rows), note]
+
+
+def _traffic(figures: _Figures) -> list[str]:
+    def row(label: str, show: Show, key: str, predicted: str = "") -> Row:
+        paths = [(way, name) if name else () for way in ("uplink", "downlink") for name in (key, predicted)]
+        return figures.row(label, [show] * 4, *paths)
+
+    def apart(label: str, *way: Path) -> Row:
+        up, down = ((*path, "encoded_bytes") if path else () for path in way)
+        return figures.row(label, [show_bytes] * 4, up, (), down, ())
+
+    rows = [
+        row("elements", show_count, "elements", "predicted_elements"),
+        row("payload", show_bytes, "payload_bytes", "predicted_payload_bytes"),
+        row("encoded", show_bytes, "encoded_bytes"),
+        row("on the wire", show_bytes, "wire_bytes"),
+        apart("run constants, encoded", (), ("init",)),
+        apart("last evaluation, encoded", ("evaluation", "uplink"), ("evaluation", "downlink")),
+    ]
+    return _aligned(Row("traffic of all rounds", ("up", "predicted", "down", "predicted")), rows)
+
+
+def _time(figures: _Figures) -> list[str]:
+    rows = [
+        figures.row(label, [show_seconds] * 2, (key, "median"), (key, "p95"))
+        for label, key in (("whole round", "round_s"), ("coordination", "coordination_s"))
+    ]
+    return _aligned(Row("time per round", ("median", "p95")), rows)
+
+
+def _memory(figures: _Figures) -> list[str]:
+    rows = [figures.row(kind, [show_mebibytes], ("memory", f"{kind}_peak_rss_bytes")) for kind in PEAKS]
+    return _aligned(Row("peak memory (largest of its kind)", ("resident",)), rows)
+
+
+def _shown(figure: Any, show: Show) -> str:
+    if figure is None:
+        return "n/a"
+    return show(figure) if figure != "" else ""
+
+
+def _aligned(header: Row, rows: Sequence[Row]) -> list[str]:
+    """Return the lines of a section: labels to the left, cells to the right of their columns."""
+    num_columns = len(header.cells)
+    whole = [row for row in (header, *rows) if row.cells]
+    label_width = max(len(header.label), *(len(row.label) + 2 for row in rows))
+    widths = [max(len(row.cells[column]) for row in whole) for column in range(num_columns)]
+
+    def line(label: str, row: Row) -> str:
+        cells = [cell.rjust(width) for cell, width in zip(row.cells, widths, strict=False)]
+        return _shortened("  ".join([label.ljust(label_width), *cells, row.note]).rstrip())
+
+    return [line(header.label, header), *(line(f"  {row.label}", row) for row in rows)]
+
+
+def _shortened(line: str) -> str:
+    """Return a line that fits."""
+    if len(line) <= WIDTH:
+        return line
+    ending = "...)" if line.endswith(")") else "..."
+    return line[: WIDTH - len(ending)] + ending

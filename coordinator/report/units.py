@@ -1,0 +1,40 @@
+"""Figures as people read them."""
+
+from __future__ import annotations
+
+
+def show_bytes(size_bytes: float) -> str:
+    """Return a size such as `512 B`, `8.2 KiB` or `1.3 GiB`."""
+    size, unit = float(size_bytes), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if size < 1023.95:  # what would be shown as 1024.0 is one of the next unit
+            break
+        size, unit = size / 1024, larger
+    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+
+
+def show_seconds(duration_s: float) -> str:
+    """Return a duration such as `4.2 ms`, `0.84 s`, `3 min 05 s` or `2 h 10 min`."""
+    if duration_s < 0.0995:
+        return f"{1000 * duration_s:.1f} ms"
+    if duration_s < 59.995:
+        return f"{duration_s:.2f} s"
+    minutes, seconds = divmod(round(duration_s), 60)
+    if minutes < 60:
+        return f"{minutes} min {seconds:02} s"
+    return f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def show_mebibytes(size_bytes: float) -> str:
+    """Return a size such as `38.1 MiB`, whatever its magnitude."""
+    return f"{size_bytes / 2**20:,.1f} MiB"
+
+
+def show_accuracy(accuracy: float) -> str:
+    """Return a share of 1 such as `0.931`."""
+    return f"{accuracy:.3f}"
+
+
+def show_count(count: float) -> str:
+    """Return a count such as `20,000`."""
+    return f"{count:,}"

@@ -1,0 +1,308 @@
+"""The rounds of a run, as a pure state machine: events in, instructions out, and no clock of its own.
+
+Theory of operation
+-------------------
+A run is rounds 1..num_rounds, a round is exchanges 0..num_exchanges-1, and after the last round comes one evaluation
+exchange (index num_exchanges) that everybody ready takes part in and that cannot fail.
+
+    WAITING      fewer than `min_available_clients` are ready; the round opens when they are, or fails after
+                 `max_exchange_s` of waiting (an exchange that was open at a restart opens again with the first client,
+                 or then)
+    CONFIGURING  the server half is asked for the downlink
+    COLLECTING   the cohort has its tasks; updates are accepted until all have answered, or the exchange must close
+    AGGREGATING  the server half works on what was accepted
+    RESTORING    the server half goes back to the state from the start of the failed round
+    OVER         nothing more happens
+
+An exchange must close `deadline_s` after it opened if a quorum (`min_clients`) has answered by then, or as soon as one
+has. Below quorum each progress report puts the deadline off to `deadline_s` after the report, but never beyond
+`max_exchange_s` after opening; then the round is recorded as failed and everybody goes back to its start.
+
+An update is refused, and the refusal says where the run is now, if it is for another round or exchange or for one that
+has closed (`stale`), from somebody outside the cohort (`not_in_cohort`) or came already (`duplicate`).
+
+The cohort of a round is those ready clients whose SHA-256 of (seed, round, client id) is smallest: nothing depends on
+who came first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any
+
+from coordinator.round_events import (
+    Accept,
+    Aggregate,
+    Aggregated,
+    ClientGone,
+    ClientReady,
+    CompleteRound,
+    Configure,
+    Configured,
+    Event,
+    FailRound,
+    Finish,
+    Instruction,
+    ProgressMade,
+    Refuse,
+    Restored,
+    SendTask,
+    Ticked,
+    UpdateArrived,
+)
+from wire.messages import RefusalCode
+
+
+class Phase(Enum):
+    """Where the run is; see the theory of operation."""
+
+    WAITING = auto()
+    CONFIGURING = auto()
+    COLLECTING = auto()
+    AGGREGATING = auto()
+    RESTORING = auto()
+    OVER = auto()
+
+
+@dataclass(frozen=True)
+class RoundRules:
+    """The settings that decide when an exchange closes; times in seconds."""
+
+    seed: int
+    num_rounds: int
+    num_exchanges: int
+    fraction: float
+    min_clients: int
+    min_available_clients: int
+    deadline_s: float
+    max_exchange_s: float
+    max_failed_rounds: int
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a run goes on: after a restart, what the store says; by default the very beginning."""
+
+    next_round: int = 1
+    base: int = 0
+    failed_in_a_row: int = 0
+    kept: Mapping[str, int] = field(default_factory=dict)
+    exchange: int | None = None
+    cohort: frozenset[str] = frozenset()
+    answered: frozenset[str] = frozenset()
+
+
+class Rounds:
+    """The state machine. `handle` takes one event and returns what is to be done, in order."""
+
+    def __init__(self, rules: RoundRules, position: Position | None = None) -> None:
+        position = position or Position()
+        self.rules = rules
+        self.phase = Phase.WAITING
+        self.round = position.next_round
+        self.exchange = position.exchange or 0
+        self.base = position.base
+        self.failed_in_a_row = position.failed_in_a_row
+        self.kept = dict(position.kept)
+        self.ready: set[str] = set()
+        self.cohort: frozenset[str] = position.cohort
+        self.answered: set[str] = set(position.answered)
+        self._resumed = position.exchange is not None
+        self._waiting_since: float | None = None
+        self._opened_at = 0.0
+        self._progress_at = 0.0
+
+    @property
+    def evaluating(self) -> bool:
+        """Whether this is the evaluation exchange after the last round."""
+        return self.exchange == self.rules.num_exchanges
+
+    def handle(self, event: Event) -> list[Instruction]:
+        """Take one event and return the instructions that follow from it."""
+        if self.phase is Phase.OVER:
+            return []
+        handlers: dict[type[Any], Callable[[Any], Iterable[Instruction]]] = {
+            ClientReady: self._on_ready,
+            ClientGone: self._on_gone,
+            Configured: self._on_configured,
+            UpdateArrived: self._on_update,
+            ProgressMade: self._on_progress,
+            Aggregated: self._on_aggregated,
+            Restored: self._on_restored,
+            Ticked: self._on_tick,
+        }
+        return list(handlers[type(event)](event))
+
+    def refusal_of(self, client: str, round: int, exchange: int) -> Refuse | None:
+        """Return why an update would be refused, None if it would be accepted."""
+        here = f"the run is in round {self.round}, exchange {self.exchange}"
+        if (round, exchange) != (self.round, self.exchange):
+            return Refuse(client, RefusalCode.STALE, f"update of round {round}, exchange {exchange}, but {here}")
+        if client in self.answered:
+            return Refuse(client, RefusalCode.DUPLICATE, f"an update of round {round}, exchange {exchange} is in hand")
+        if self.phase is not Phase.COLLECTING:
+            return Refuse(client, RefusalCode.STALE, f"{here}, which takes no updates now")
+        if client not in self.cohort:
+            return Refuse(client, RefusalCode.NOT_IN_COHORT, f"{here}, and its cohort is {sorted(self.cohort)}")
+        return None
+
+    def next_wakeup(self) -> float | None:
+        """Return when the next `Ticked` is due, None if only events can move the run."""
+        if self.phase is Phase.COLLECTING:
+            return self._closes_at()
+        if self.phase is Phase.WAITING and self._waiting_since is not None:
+            return self._waiting_since + self.rules.max_exchange_s
+        return None
+
+    def waiting_for(self) -> str:
+        """Say whom and what the run waits for, in a line for people."""
+        rules = self.rules
+        if self.phase is Phase.WAITING:
+            return f"waiting for clients {len(self.ready)}/{rules.min_available_clients} (min_available_clients)"
+        if self.phase is Phase.COLLECTING:
+            missing = sorted(self.cohort - self.answered)
+            return f"waiting for updates {len(self.answered)}/{len(self.cohort)}, missing {', '.join(missing)}"
+        return {Phase.OVER: "nothing: the run is over"}.get(self.phase, "waiting for the aggregator")
+
+    def _on_ready(self, event: ClientReady) -> Iterable[Instruction]:
+        self.ready.add(event.client)
+        if self.phase is Phase.WAITING:
+            return self._open_round(event.at)
+        if self.phase is Phase.COLLECTING and event.client in self.cohort - self.answered:
+            return [SendTask(event.client)]
+        return []
+
+    def _on_gone(self, event: ClientGone) -> Iterable[Instruction]:
+        self.ready.discard(event.client)
+        return []
+
+    def _open_round(self, at: float) -> list[Instruction]:
+        """Draw the cohort and ask for the first downlink, once enough clients are ready."""
+        if self._waiting_since is None:
+            self._waiting_since = at
+        self.phase = Phase.WAITING
+        if not self._resumed:
+            if len(self.ready) < self.rules.min_available_clients and not self.evaluating:
+                return []
+            self.cohort = frozenset(self.ready if self.evaluating else self._draw_cohort())
+        self._resumed = False
+        self._waiting_since = None
+        if self.evaluating and not self.cohort:
+            return self._over(Finish("finished", "no client was there for the last evaluation"))
+        return self._configure()
+
+    def _draw_cohort(self) -> list[str]:
+        def rank(client: str) -> bytes:
+            return hashlib.sha256(f"{self.rules.seed}/{self.round}/{client}".encode()).digest()
+
+        size = max(self.rules.min_clients, math.ceil(self.rules.fraction * len(self.ready) - 1e-9))
+        return sorted(self.ready, key=rank)[:size]
+
+    def _configure(self) -> list[Instruction]:
+        self.phase = Phase.CONFIGURING
+        return [Configure(self.round, self.exchange, tuple(sorted(self.cohort)))]
+
+    def _on_configured(self, event: Configured) -> Iterable[Instruction]:
+        self.phase = Phase.COLLECTING
+        self._opened_at = self._progress_at = event.at
+        tasks: list[Instruction] = [SendTask(client) for client in sorted((self.cohort - self.answered) & self.ready)]
+        return tasks + self._close_if_due(event.at)
+
+    def _on_update(self, event: UpdateArrived) -> Iterable[Instruction]:
+        refusal = self.refusal_of(event.client, event.round, event.exchange)
+        if refusal is not None:
+            return [refusal]
+        self.answered.add(event.client)
+        return [Accept(event.client), *self._close_if_due(event.at)]
+
+    def _on_progress(self, event: ProgressMade) -> Iterable[Instruction]:
+        if self.refusal_of(event.client, event.round, event.exchange) is None:
+            self._progress_at = event.at
+        return []
+
+    def _on_tick(self, event: Ticked) -> Iterable[Instruction]:
+        if self.phase is Phase.COLLECTING:
+            return self._close_if_due(event.at)
+        if self.phase is Phase.WAITING:
+            return self._give_up_waiting(event.at)
+        return []
+
+    def _give_up_waiting(self, at: float) -> list[Instruction]:
+        if self._waiting_since is None:
+            self._waiting_since = at
+        if at < self._waiting_since + self.rules.max_exchange_s:
+            return []
+        if self._resumed:
+            return self._open_round(at)
+        self._waiting_since = None
+        return self._fail(f"{len(self.ready)} of {self.rules.min_available_clients} clients (min_available_clients)")
+
+    def _closes_at(self) -> float:
+        """Return when the exchange must close: absolute with a quorum, put off by progress below it."""
+        if self._has_quorum():
+            return self._opened_at + self.rules.deadline_s
+        return min(self._progress_at + self.rules.deadline_s, self._opened_at + self.rules.max_exchange_s)
+
+    def _has_quorum(self) -> bool:
+        return self.evaluating or len(self.answered) >= self.rules.min_clients
+
+    def _close_if_due(self, at: float) -> list[Instruction]:
+        if len(self.answered) < len(self.cohort) and at < self._closes_at():
+            return []
+        if not self._has_quorum():
+            missing = ", ".join(sorted(self.cohort - self.answered))
+            quorum = f"{len(self.answered)} of {self.rules.min_clients} updates (min_clients)"
+            return self._fail(f"exchange {self.exchange} ended with {quorum}; missing: {missing}")
+        self.phase = Phase.AGGREGATING
+        return [Aggregate(self.round, self.exchange, tuple(sorted(self.answered)))]
+
+    def _on_aggregated(self, event: Aggregated) -> Iterable[Instruction]:
+        if self.evaluating:
+            return self._over(Finish("finished"))
+        if event.failure:
+            return self._fail(event.failure)
+        if self.exchange + 1 < self.rules.num_exchanges:
+            return self._next_exchange()
+        return self._complete(event.at)
+
+    def _next_exchange(self) -> list[Instruction]:
+        self.exchange += 1
+        self.answered = set()
+        return self._configure()
+
+    def _complete(self, at: float) -> list[Instruction]:
+        accepted = tuple(sorted(self.answered))
+        self.base = self.round
+        self.failed_in_a_row = 0
+        self.kept.update(dict.fromkeys(accepted, self.round))
+        done = CompleteRound(self.round, accepted)
+        return [done, *self._advance(at)]
+
+    def _fail(self, reason: str) -> list[Instruction]:
+        self.phase = Phase.RESTORING
+        self.failed_in_a_row += 1
+        return [FailRound(self.round, reason)]
+
+    def _on_restored(self, event: Restored) -> Iterable[Instruction]:
+        if self.failed_in_a_row >= self.rules.max_failed_rounds:
+            text = f"{self.failed_in_a_row} rounds failed in a row (max_failed_rounds)"
+            return self._over(Finish("failed", text))
+        return self._advance(event.at)
+
+    def _advance(self, at: float) -> list[Instruction]:
+        """Go on to the next round, or after the last one to the evaluation exchange."""
+        self.answered = set()
+        if self.round == self.rules.num_rounds:
+            self.exchange = self.rules.num_exchanges
+        else:
+            self.round += 1
+            self.exchange = 0
+        return self._open_round(at)
+
+    def _over(self, finish: Finish) -> list[Instruction]:
+        self.phase = Phase.OVER
+        return [finish]

@@ -1,0 +1,148 @@
+"""The run folder: where everything that a run leaves behind stands, and how its small files are written."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from coordinator.config import RunConfig
+from models import methods
+from models.settings import NAME_FORM, is_plain_name
+from models.spec import ConfigError
+
+
+class RunFolder:
+    """The paths of one run; make one with `create` or `open`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, config: RunConfig, now_text: str) -> RunFolder:
+        """Make the folder of a new run, with its `config.toml`, under a run id that no other folder has.
+
+        Args:
+            config: the run; `[run] dir` is taken from the current folder.
+            now_text: local time as `YYYYmmdd-HHMMSS`.
+
+        Raises:
+            ConfigError: the folder cannot be made.
+        """
+        name = config.run.name or methods.find(config.method_name).name
+        if not is_plain_name(name):
+            raise ConfigError(f"[run] name = {name!r}: expected {NAME_FORM}")
+        folder = cls(_make_unique(Path(config.run.dir).expanduser(), f"{name}-{now_text}"))
+        folder.write_config(config)
+        return folder
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """Return an existing run folder.
+
+        Raises:
+            ConfigError: there is none at this path.
+        """
+        folder = cls(path)
+        if not folder.config_path.is_file():
+            raise ConfigError(f"{path}: expected a run folder with a config.toml, got {_what_is_at(path)}")
+        return folder
+
+    @property
+    def run_id(self) -> str:
+        """The run's id, which is the folder's name."""
+        return self.path.resolve().name
+
+    @property
+    def config_path(self) -> Path:
+        """The effective config."""
+        return self.path / "config.toml"
+
+    @property
+    def store_path(self) -> Path:
+        """The SQLite file of everything that must survive a crash."""
+        return self.path / "store.sqlite"
+
+    @property
+    def metrics_path(self) -> Path:
+        """One JSON line per client and exchange."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def histogram_path(self) -> Path:
+        """How many samples of each class each client has."""
+        return self.path / "histogram.json"
+
+    @property
+    def summary_path(self) -> Path:
+        """The run's figures."""
+        return self.path / "summary.json"
+
+    @property
+    def global_path(self) -> Path:
+        """The global arrays after the last round."""
+        return self.path / "global.safetensors"
+
+    @property
+    def log_path(self) -> Path:
+        """What the run said, line by line."""
+        return self.path / "log.txt"
+
+    def client_folder(self, client: str) -> Path:
+        """Return the folder of one client, which is made if it is missing.
+
+        Raises:
+            ConfigError: the id cannot name a folder.
+        """
+        if not is_plain_name(client):
+            raise ConfigError(f"client id {client!r}: expected {NAME_FORM}")
+        folder = self.path / "clients" / client
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def write_config(self, config: RunConfig) -> None:
+        """Write the effective config, whole or not at all."""
+        _write_whole(self.config_path, config.to_toml().encode())
+
+    def write_summary(self, summary: Mapping[str, Any]) -> None:
+        """Write the run's figures, whole or not at all; one that is not finite becomes null."""
+        _write_whole(self.summary_path, msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n")
+
+
+def _make_unique(parent: Path, stem: str) -> Path:
+    for _ in range(100):
+        path = parent / f"{stem}-{secrets.token_hex(2)}"
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            expected = f"expected a folder to write to, got {error.strerror}"
+            raise ConfigError(f"[run] dir = {str(parent)!r}: {expected}") from None
+        return path
+    raise ConfigError(f"[run] dir = {str(parent)!r}: no free run id {stem}-????")
+
+
+def _what_is_at(path: Path) -> str:
+    if path.is_dir():
+        return "a folder without one"
+    return "a file" if path.exists() else "nothing"
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    """Replace a file so that a crash leaves the old or the new one, both on disk."""
+    draft = path.with_name(f".{path.name}.draft")
+    with draft.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

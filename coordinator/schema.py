@@ -1,0 +1,164 @@
+"""The store's file: opening it for one process alone, its tables, and the steps that bring an older file up to date.
+
+A file is ours if it carries `APPLICATION_ID`; `PRAGMA user_version` counts the migrations it has been through. Opening
+runs those that are missing, each in a transaction of its own. A migration that has been released is never changed:
+what comes later is appended. A file that is newer than this program, damaged or of another program is refused
+untouched.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+from pathlib import Path
+
+APPLICATION_ID = 0x70724564
+"""Marks an SQLite file as a store of this program (`prEd`)."""
+
+BUSY_TIMEOUT_S = 5.0
+"""How long a transaction waits for another program that has locked the file."""
+
+SETTINGS = (
+    "PRAGMA synchronous = FULL",
+    "PRAGMA wal_autocheckpoint = 1000",
+    "PRAGMA journal_size_limit = 4194304",
+)
+"""What every connection is told; `FULL` makes a commit durable when it returns."""
+
+MIGRATIONS = (
+    """
+    CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+    CREATE TABLE constants (name TEXT PRIMARY KEY, digest TEXT NOT NULL, header BLOB NOT NULL, buffer BLOB NOT NULL);
+    -- An exchange is open until `accepted` says whose updates were aggregated; its downlink is dropped then.
+    CREATE TABLE exchanges (
+        round INTEGER NOT NULL, exchange INTEGER NOT NULL, cohort TEXT NOT NULL, accepted TEXT,
+        downlink_header BLOB, downlink_buffer BLOB, PRIMARY KEY (round, exchange));
+    CREATE UNIQUE INDEX one_open_exchange ON exchanges (accepted IS NULL) WHERE accepted IS NULL;
+    -- `buffer` is null where it lies in a file beside the store.
+    CREATE TABLE updates (
+        round INTEGER NOT NULL, exchange INTEGER NOT NULL, client TEXT NOT NULL, num_train INTEGER NOT NULL,
+        header BLOB NOT NULL, report BLOB NOT NULL, buffer_bytes INTEGER NOT NULL, buffer BLOB,
+        PRIMARY KEY (round, exchange, client));
+    CREATE TABLE states (
+        round INTEGER NOT NULL, exchange INTEGER NOT NULL, header BLOB NOT NULL, buffer BLOB NOT NULL,
+        PRIMARY KEY (round, exchange));
+    CREATE TABLE metrics (
+        id INTEGER PRIMARY KEY, round INTEGER NOT NULL, exchange INTEGER NOT NULL, client TEXT NOT NULL,
+        line TEXT NOT NULL);
+    CREATE TABLE rounds (
+        round INTEGER PRIMARY KEY, status TEXT NOT NULL CHECK (status IN ('completed', 'failed')), reason TEXT NOT NULL,
+        global_hash TEXT NOT NULL, started_s REAL NOT NULL, round_s REAL NOT NULL, line TEXT NOT NULL);
+    CREATE TABLE kept (client TEXT PRIMARY KEY, round INTEGER NOT NULL);
+    """,
+)
+"""The scripts that lead from an empty file to the present schema; version n is the file after the first n."""
+
+ADVICE = (
+    ("buffer ", "put back the file, or a copy of the whole run folder, or start a new run"),
+    ("full", "free some disk space and resume the run"),
+    ("No space", "free some disk space and resume the run"),
+    ("readonly", "make the file and its folder writable and resume the run"),
+    ("Read-only", "make the folder writable and resume the run"),
+    ("Permission", "make the folder writable and resume the run"),
+    ("locked", "close the other program that has it open and resume the run"),
+    ("malformed", "the file is damaged: put back a copy of the run folder or start a new run"),
+    ("not a database", "the file is damaged or of another program: name another run folder"),
+    ("constraint", "the same thing was stored twice, a fault of this program; the run can be resumed"),
+    ("is not open", "a fault of this program; the run can be resumed"),
+)
+"""What to do, by a word of the cause."""
+
+
+class StoreError(Exception):
+    """The store cannot be opened, read or written; the text names the file, the cause and what to do."""
+
+
+def explain(path: Path | None, cause: Exception) -> StoreError:
+    """Return the error that says of the store at `path` what happened and what to do about it."""
+    text = (cause.strerror if isinstance(cause, OSError) else None) or str(cause) or type(cause).__name__
+    advice = next((advice for word, advice in ADVICE if word in text), "see to the cause and resume the run")
+    return StoreError(f"store {path or 'in memory'}: {text}; {advice}")
+
+
+def lock_store(path: Path) -> int:
+    """Keep other processes from opening the store at `path` until the returned descriptor is closed, or we die.
+
+    The lock lies on a file beside the store: closing a second descriptor of the store itself would drop SQLite's own.
+
+    Raises:
+        StoreError: another process has it open, or the folder is missing or read-only.
+    """
+    try:
+        descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise explain(path, error) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        holder = os.read(descriptor, 20).decode(errors="replace")
+        os.close(descriptor)
+        raise StoreError(f"store {path}: in use by process {holder}; stop it or name another run folder") from error
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+    return descriptor
+
+
+def open_database(path: Path | None) -> sqlite3.Connection:
+    """Open the store's file, new or not, with the present schema; None opens one in memory.
+
+    Raises:
+        StoreError: the file is newer than this program, damaged, of another program or cannot be written.
+    """
+    connection = None
+    try:
+        # The connection is handed to the writer's thread after this, and never used by two threads at once.
+        connection = sqlite3.connect(
+            path or ":memory:", timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
+        )
+        version = _checked_version(connection, path)
+        connection.execute("PRAGMA journal_mode = WAL")
+        for setting in SETTINGS:
+            connection.execute(setting)
+        _migrate(connection, version)
+        if path is not None:
+            sync_folder(path.parent)
+    except (sqlite3.Error, OSError, StoreError) as error:
+        if connection is not None:
+            connection.close()
+        raise error if isinstance(error, StoreError) else explain(path, error) from error
+    return connection
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable: files created, renamed or deleted there."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _checked_version(connection: sqlite3.Connection, path: Path | None) -> int:
+    """Return the schema version of a file that is sound and ours, 0 for a new one."""
+    version, application, num_tables = (
+        connection.execute(query).fetchone()[0]
+        for query in ("PRAGMA user_version", "PRAGMA application_id", "SELECT count(*) FROM sqlite_master")
+    )
+    if application != APPLICATION_ID and (application, version, num_tables) != (0, 0, 0):
+        raise StoreError(f"store {path}: an SQLite file of another program; name another run folder")
+    if version > len(MIGRATIONS):
+        raise StoreError(
+            f"store {path}: expected schema version {len(MIGRATIONS)} or older, got {version}; "
+            "resume the run with the program that wrote it, or a newer one"
+        )
+    finding = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if finding != "ok":
+        raise explain(path, sqlite3.DatabaseError(f"malformed: {' '.join(finding.split())}"))
+    return int(version)
+
+
+def _migrate(connection: sqlite3.Connection, version: int) -> None:
+    for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
+        marks = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {number};"
+        connection.executescript(f"BEGIN IMMEDIATE; {script} {marks} COMMIT;")

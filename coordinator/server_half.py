@@ -1,0 +1,197 @@
+"""The daemon's side of the aggregator: asks for downlinks and aggregates, and starts a dead aggregator again.
+
+The daemon keeps the latest state of the server half, so an aggregator that dies is given that state and asked once
+more; what was asked twice has the same answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from coordinator import commands
+from wire.encoding import Packed, decode, encode
+from wire.messages import Message
+from wire.sockets.child import Child
+
+PIPE_BYTES = 1 << 32
+"""No size limit on the pipe: what the network may carry was limited before."""
+
+MAX_ATTEMPTS = 3
+"""How often an aggregator is started for one question."""
+
+
+class RoundUnusableError(Exception):
+    """This round cannot be aggregated; the run may go on."""
+
+
+class ServerHalfError(Exception):
+    """The method's server half failed, or its process died too often."""
+
+
+class _AggregatorDiedError(Exception):
+    pass
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A run constant as the server half made it."""
+
+    name: str
+    digest: str
+    packed: Packed
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """The server half after an exchange: its whole state, the state's hash, and metrics to log."""
+
+    state: Packed
+    global_hash: str
+    metrics: dict[str, float]
+
+
+class ServerHalf:
+    """The method's server half, in a process of its own."""
+
+    def __init__(self, spec: dict[str, Any], modules: Path, log: Path, threads: int, answer_s: float) -> None:
+        """Say what to run.
+
+        Args:
+            spec: the run, as a `Welcome` carries it.
+            modules: folder of a user's own modules.
+            log: where the aggregator's output goes.
+            threads: how many threads its libraries may use.
+            answer_s: how long one answer may take, in seconds.
+        """
+        self._spec = spec
+        self._modules = modules
+        self._log = log
+        self._environment = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
+        self._answer_s = answer_s
+        self._child: Child | None = None
+        self._answer: asyncio.Future[tuple[Message, Packed | None]] | None = None
+        self._made: list[Constant] = []
+        self._state: Packed | None = None
+        self.global_hash = ""
+
+    @property
+    def state(self) -> Packed | None:
+        """The latest state, None before the first aggregation."""
+        return self._state
+
+    def peak_rss_bytes(self) -> int | None:
+        """Return the aggregator's peak resident memory so far."""
+        return self._child.peak_rss_bytes() if self._child is not None else None
+
+    async def begin(self, state: Packed | None, wants_constants: bool = False) -> list[Constant]:
+        """Put the server half to this state (None: before round 1); return the run constants if they are wanted."""
+        self._state = state
+        self._made = []
+
+        async def ask(child: Child) -> None:
+            self._ask_begin(child, wants_constants)
+
+        begun, _ = await self._ask(ask, knows_state=False)
+        assert isinstance(begun, commands.Begun)
+        self.global_hash = begun.global_hash
+        return self._made
+
+    async def configure(self, round: int, exchange: str) -> Packed:
+        """Return the downlink of an exchange."""
+
+        async def ask(child: Child) -> None:
+            child.send(encode(commands.Configure(round, exchange)))
+
+        _, packed = await self._ask(ask)
+        assert packed is not None
+        return packed
+
+    async def aggregate(
+        self, round: int, exchange: str, contributions: Callable[[], Iterable[tuple[str, int, Packed]]], count: int
+    ) -> Aggregate:
+        """Give the accepted updates, one at a time, and return what the server half made of them.
+
+        Raises:
+            RoundUnusableError: nothing can be made of these updates.
+            ServerHalfError: the method failed.
+        """
+
+        async def ask(child: Child) -> None:
+            child.send(encode(commands.Aggregate(round, exchange, count)))
+            for client, num_train, packed in contributions():
+                child.send(encode(commands.Contribution(client, num_train), packed, PIPE_BYTES))
+                await child.drain()
+
+        answer, state = await self._ask(ask)
+        assert isinstance(answer, commands.Aggregated)
+        assert state is not None
+        self._state = state
+        self.global_hash = answer.global_hash
+        return Aggregate(state, answer.global_hash, answer.metrics)
+
+    async def stop(self) -> None:
+        """End the aggregator."""
+        if self._child is not None:
+            await self._child.stop()
+
+    async def _ask(
+        self, ask: Callable[[Child], Awaitable[None]], knows_state: bool = True
+    ) -> tuple[Message, Packed | None]:
+        """Ask, starting the aggregator first if there is none, and again if it dies before it answers."""
+        died = ""
+        for _ in range(MAX_ATTEMPTS):
+            try:
+                child = await self._running(knows_state)
+                return self._checked(await self._answered(child, ask))
+            except _AggregatorDiedError as error:
+                died = str(error)
+        raise ServerHalfError(f"the aggregator died {MAX_ATTEMPTS} times: {died}")
+
+    async def _running(self, knows_state: bool) -> Child:
+        if self._child is None:
+            child = Child(self._on_message, self._on_gone, self._log)
+            await child.start("coordinator.aggregator", (), self._environment)
+            self._child = child
+            if knows_state:
+
+                async def ask(child: Child) -> None:
+                    self._ask_begin(child, wants_constants=False)
+
+                self._checked(await self._answered(child, ask))
+        return self._child
+
+    def _ask_begin(self, child: Child, wants_constants: bool) -> None:
+        state = self._state or Packed([], {}, b"")
+        child.send(encode(commands.Begin(self._spec, str(self._modules), wants_constants), state, PIPE_BYTES))
+
+    async def _answered(self, child: Child, ask: Callable[[Child], Awaitable[None]]) -> tuple[Message, Packed | None]:
+        self._answer = asyncio.get_running_loop().create_future()
+        await ask(child)
+        try:
+            return await asyncio.wait_for(self._answer, self._answer_s)
+        except asyncio.TimeoutError:
+            raise ServerHalfError(f"the aggregator gave no answer within {self._answer_s:g} s") from None
+
+    def _checked(self, answer: tuple[Message, Packed | None]) -> tuple[Message, Packed | None]:
+        message = answer[0]
+        if isinstance(message, commands.Unusable):
+            raise RoundUnusableError(message.reason) if message.round_only else ServerHalfError(message.reason)
+        return answer
+
+    def _on_message(self, frames: list[bytes]) -> None:
+        message, packed = decode(frames, commands.COMMANDS, PIPE_BYTES)
+        if isinstance(message, commands.ConstantMade):
+            assert packed is not None
+            self._made.append(Constant(message.name, message.digest, packed))
+        elif self._answer is not None and not self._answer.done():
+            self._answer.set_result((message, packed))
+
+    def _on_gone(self, how: str) -> None:
+        lines = self._child.last_lines() if self._child is not None else ""
+        self._child = None
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(_AggregatorDiedError(f"{how}; its last lines:\n{lines}" if lines else how))

@@ -1,0 +1,183 @@
+"""What the store holds, as records, and how a restart reads it back."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from coordinator.buffers import UpdateKey
+
+
+class Frames(NamedTuple):
+    """The two frames of a payload: the header and the raw buffer of its arrays."""
+
+    header: bytes
+    buffer: bytes
+
+
+@dataclass(frozen=True)
+class StoredConstant:
+    """One run constant, as it was made at the run's start."""
+
+    name: str
+    digest: str
+    header: bytes
+    buffer: bytes
+
+
+@dataclass(frozen=True)
+class StoredUpdate:
+    """One client's uplink of an exchange; `report` is its encoded report.
+
+    `buffer` may be any contiguous view and must not change until the update is durable. Read back it is bytes, or None
+    where it lies in a file: `Store.load_buffer` gives it then.
+    """
+
+    round: int
+    exchange: int
+    client: str
+    num_train: int
+    header: bytes
+    buffer: bytes | bytearray | memoryview | None
+    report: bytes
+
+
+@dataclass(frozen=True)
+class OpenExchange:
+    """The exchange in hand: who was asked, with which downlink, and who has answered, in client-id order."""
+
+    round: int
+    exchange: int
+    cohort: tuple[str, ...]
+    downlink_header: bytes
+    downlink_buffer: bytes
+    updates: list[StoredUpdate]
+
+
+@dataclass(frozen=True)
+class ClosedExchange:
+    """Who was asked in a closed exchange and whose updates were aggregated, the latter in client-id order."""
+
+    round: int
+    exchange: int
+    cohort: tuple[str, ...]
+    accepted: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RoundRecord:
+    """How a round ended; `started_s` in seconds since the epoch, `round_s` its duration, `line` all else as JSON."""
+
+    round: int
+    status: Literal["completed", "failed"]
+    reason: str = ""
+    global_hash: str = ""
+    started_s: float = 0.0
+    round_s: float = 0.0
+    line: str = "{}"
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where the run stands, all that a restart goes on from.
+
+    Attributes:
+        next_round: the round in hand or to be opened: one after the last that has a record.
+        base_round: the last completed round, 0 before the first.
+        failed_in_a_row: failed rounds since then.
+        kept: by client, the last completed round whose final update of it was accepted.
+        open_exchange: the exchange in hand; of round `next_round`, or the evaluation after the round before it.
+        start_state: the server half at the start of round `next_round`; None if nothing has been aggregated by then.
+        latest_state: the server half to go on with: later than `start_state` where the round has closed exchanges.
+    """
+
+    next_round: int
+    base_round: int
+    failed_in_a_row: int
+    kept: dict[str, int]
+    open_exchange: OpenExchange | None
+    start_state: Frames | None
+    latest_state: Frames | None
+
+
+def read_position(connection: sqlite3.Connection) -> Position:
+    """Read where the run stands."""
+    last, base = connection.execute(
+        "SELECT coalesce(max(round), 0), coalesce(max(round) FILTER (WHERE status = 'completed'), 0) FROM rounds"
+    ).fetchone()
+    return Position(
+        next_round=last + 1,
+        base_round=base,
+        failed_in_a_row=connection.execute("SELECT count(*) FROM rounds WHERE round > ?", (base,)).fetchone()[0],
+        kept=dict(connection.execute("SELECT client, round FROM kept ORDER BY client")),
+        open_exchange=_read_open_exchange(connection),
+        start_state=_read_state(connection, base),
+        latest_state=_read_state(connection, last + 1),
+    )
+
+
+def read_closed_exchanges(connection: sqlite3.Connection, round: int) -> list[ClosedExchange]:
+    """Read the closed exchanges of a round, in order."""
+    query = (
+        "SELECT exchange, cohort, accepted FROM exchanges WHERE round = ? AND accepted IS NOT NULL ORDER BY exchange"
+    )
+    return [
+        ClosedExchange(round, exchange, tuple(json.loads(cohort)), tuple(json.loads(accepted)))
+        for exchange, cohort, accepted in connection.execute(query, (round,))
+    ]
+
+
+def read_rounds(connection: sqlite3.Connection) -> list[RoundRecord]:
+    """Read every round's record, in order."""
+    query = "SELECT round, status, reason, global_hash, started_s, round_s, line FROM rounds ORDER BY round"
+    return [RoundRecord(*row) for row in connection.execute(query)]
+
+
+def read_constants(connection: sqlite3.Connection) -> list[StoredConstant]:
+    """Read the run constants, in the order in which they were stored."""
+    query = "SELECT name, digest, header, buffer FROM constants ORDER BY rowid"
+    return [StoredConstant(*row) for row in connection.execute(query)]
+
+
+def read_metric_lines(connection: sqlite3.Connection, after: int, limit: int) -> list[tuple[int, str]]:
+    """Read up to `limit` metric lines behind the one numbered `after`, each with its number."""
+    query = "SELECT id, line FROM metrics WHERE id > ? ORDER BY id LIMIT ?"
+    return connection.execute(query, (after, limit)).fetchall()
+
+
+def read_buffer(connection: sqlite3.Connection, key: UpdateKey) -> bytes | None:
+    """Read the buffer of an update, None if there is no such row or its buffer lies in a file."""
+    query = "SELECT buffer FROM updates WHERE round = ? AND exchange = ? AND client = ?"
+    row = connection.execute(query, key).fetchone()
+    return row[0] if row else None
+
+
+def read_spilled(connection: sqlite3.Connection) -> Iterator[tuple[UpdateKey, int]]:
+    """Read the key and the size in bytes of every buffer that lies in a file."""
+    query = "SELECT round, exchange, client, buffer_bytes FROM updates WHERE buffer IS NULL"
+    for round, exchange, client, size in connection.execute(query):
+        yield (round, exchange, client), size
+
+
+def _read_open_exchange(connection: sqlite3.Connection) -> OpenExchange | None:
+    row = connection.execute(
+        "SELECT round, exchange, cohort, downlink_header, downlink_buffer FROM exchanges WHERE accepted IS NULL"
+    ).fetchone()
+    if row is None:
+        return None
+    round, exchange, cohort, header, buffer = row
+    query = (
+        "SELECT round, exchange, client, num_train, header, buffer, report FROM updates "
+        "WHERE round = ? AND exchange = ? ORDER BY client"
+    )
+    updates = [StoredUpdate(*fields) for fields in connection.execute(query, (round, exchange))]
+    return OpenExchange(round, exchange, tuple(json.loads(cohort)), header, buffer, updates)
+
+
+def _read_state(connection: sqlite3.Connection, up_to_round: int) -> Frames | None:
+    query = "SELECT header, buffer FROM states WHERE round <= ? ORDER BY round DESC, exchange DESC LIMIT 1"
+    row = connection.execute(query, (up_to_round,)).fetchone()
+    return Frames(*row) if row else None

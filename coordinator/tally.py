@@ -1,0 +1,190 @@
+"""What the run's accounts are made of: the cost of a message, sums of costs, and the lines that record them.
+
+A line is a JSON object of one of three kinds: what one client's exchange came to (`client`), what the server half made
+of an exchange (`exchange`), and how a round ended (`round`). The accounts take in nothing but lines, so those that were
+stored rebuild them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import msgspec
+
+Status = Literal["completed", "failed"]
+
+
+class Cost(NamedTuple):
+    """What one message cost; `wire_bytes` is None where nothing travels (simulation)."""
+
+    elements: int
+    payload_bytes: int
+    encoded_bytes: int
+    wire_bytes: int | None
+
+
+class Traffic(msgspec.Struct, frozen=True):
+    """Costs added up; None where one of the summands is unknown.
+
+    A message sent again to the same client in the same exchange adds to `wire_bytes` and to `resent_bytes`, which are
+    encoded bytes, and to nothing else.
+    """
+
+    elements: int = 0
+    predicted_elements: int | None = 0
+    payload_bytes: int = 0
+    predicted_payload_bytes: int | None = 0
+    encoded_bytes: int = 0
+    wire_bytes: int | None = 0
+    resent_bytes: int = 0
+
+    def plus(self, other: Traffic) -> Traffic:
+        """Return the sum."""
+        return Traffic(
+            elements=self.elements + other.elements,
+            predicted_elements=_sum(self.predicted_elements, other.predicted_elements),
+            payload_bytes=self.payload_bytes + other.payload_bytes,
+            predicted_payload_bytes=_sum(self.predicted_payload_bytes, other.predicted_payload_bytes),
+            encoded_bytes=self.encoded_bytes + other.encoded_bytes,
+            wire_bytes=_sum(self.wire_bytes, other.wire_bytes),
+            resent_bytes=self.resent_bytes + other.resent_bytes,
+        )
+
+    @classmethod
+    def of(cls, cost: Cost) -> Traffic:
+        """Return the traffic of a message that is sent for the first time."""
+        return cls(
+            elements=cost.elements,
+            payload_bytes=cost.payload_bytes,
+            encoded_bytes=cost.encoded_bytes,
+            wire_bytes=cost.wire_bytes,
+        )
+
+    @classmethod
+    def of_repeat(cls, cost: Cost) -> Traffic:
+        """Return the traffic of a message that is sent once more."""
+        return cls(wire_bytes=cost.wire_bytes, resent_bytes=cost.encoded_bytes)
+
+
+class Refusals(msgspec.Struct, frozen=True):
+    """Updates that were not taken, from the run's start, by kind."""
+
+    duplicate: int = 0
+    stale: int = 0
+    refused: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.duplicate + self.stale + self.refused
+
+    def plus(self, code: str) -> Refusals:
+        """Return the counts with one more, of the kind that this refusal code falls under."""
+        kind = code if code in ("duplicate", "stale") else "refused"
+        return msgspec.structs.replace(self, **{kind: getattr(self, kind) + 1})
+
+
+class Score(msgspec.Struct, frozen=True):
+    """One client's evaluation: test samples and how many each rule got right, for the model after `round`."""
+
+    round: int
+    num_test: int
+    correct: dict[str, int]
+
+
+class ClientLine(msgspec.Struct, frozen=True, tag_field="kind", tag="client"):
+    """What one client's exchange came to; `base` is the round that made the global state it was sent."""
+
+    round: int
+    exchange: str
+    exchange_index: int
+    base: int
+    client: str
+    status: Literal["accepted", "missing"]
+    up: Traffic
+    down: Traffic
+    train_s: float | None = None
+    checkpoint_s: float | None = None
+    encode_s: float | None = None
+    turnaround_s: float | None = None
+    evaluations: list[Score] = []
+
+    @property
+    def work_s(self) -> float:
+        """What the client itself took, in seconds."""
+        return (self.train_s or 0.0) + (self.checkpoint_s or 0.0) + (self.encode_s or 0.0)
+
+
+class ExchangeLine(msgspec.Struct, frozen=True, tag_field="kind", tag="exchange"):
+    """What the server half made of an exchange; `new_classes` are known since, `init` and `refusals` run totals."""
+
+    round: int
+    exchange: str
+    exchange_index: int
+    exchange_s: float
+    metrics: dict[str, float | None]
+    new_classes: list[int]
+    init: Traffic
+    refusals: Refusals
+
+
+class RoundLine(msgspec.Struct, frozen=True, tag_field="kind", tag="round"):
+    """How a round ended, and all that its exchanges cost; times are None where a restart or nothing lies between."""
+
+    round: int
+    status: Status
+    reason: str
+    global_hash: str
+    round_s: float | None
+    coordination_s: float | None
+    ok: int
+    failed: int
+    late: int
+    num_accepted: int
+    up: Traffic
+    down: Traffic
+    new_classes: list[int]
+    init: Traffic
+    refusals: Refusals
+
+
+Line = ClientLine | ExchangeLine | RoundLine
+
+_READER: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
+
+
+def write_line(line: Line) -> str:
+    """Return a line as JSON, without its end."""
+    return msgspec.json.encode(line).decode()
+
+
+def read_line(text: str) -> Line:
+    """Read what `write_line` returned.
+
+    Raises:
+        msgspec.MsgspecError: it is no such line.
+    """
+    return _READER.decode(text)
+
+
+@dataclass(frozen=True)
+class RoundView:
+    """A closed round at a glance: bytes are encoded ones, accuracies the latest known by then."""
+
+    round: int
+    num_rounds: int
+    status: Status
+    reason: str
+    ok: int
+    failed: int
+    late: int
+    seconds: float | None
+    up_bytes: int
+    down_bytes: int
+    accuracy: Mapping[str, float]
+
+
+def _sum(left: int | None, right: int | None) -> int | None:
+    return None if left is None or right is None else left + right

@@ -1,0 +1,256 @@
+"""The client daemon: moves messages between the coordinator and its trainer, as `session` decides.
+
+It holds no tensors and never imports torch: what the trainer made is passed on as the frames that came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from edge_client import commands
+from edge_client import session_events as session
+from edge_client.config import ClientConfig
+from edge_client.local_state import client_folder, held_digests
+from edge_client.session import Session
+from wire.encoding import decode, encode, encoded_bytes
+from wire.errors import DecodeError
+from wire.exit_codes import ExitCode
+from wire.messages import Goodbye, Hello, Message, Ping, Progress, Ready, Update, Welcome
+from wire.sockets.child import Child, end_with_parent, peak_rss_bytes
+from wire.sockets.zeromq import Context, Dealer
+from wire.version import PROTOCOL_VERSION
+
+PIPE_BYTES = 1 << 32
+"""No size limit on the trainer's pipe: what the network may carry is limited where it goes out."""
+
+MAX_INCOMING_BYTES = 1 << 30
+"""The largest message taken from the coordinator, which is known and states its own limit in the welcome."""
+
+OUTPUT_LOG = "trainer.log"
+
+
+class ClientApp:
+    """One client daemon, from start to exit code."""
+
+    def __init__(self, config: ClientConfig, config_folder: Path, once: bool) -> None:
+        self._config = config
+        self._config_folder = config_folder
+        self._folder = client_folder(config)
+        self._incarnation = int.from_bytes(os.urandom(7), "big")
+        self._session = Session(self._incarnation, once)
+        self._context = Context(io_threads=1)
+        self._dealer: Dealer | None = None
+        self._trainer: Child | None = None
+        self._starting: set[asyncio.Task[None]] = set()
+        self._welcome: Welcome | None = None
+        self._incoming: list[bytes] = []
+        self._task_frames: list[bytes] | None = None
+        self._uplink: list[bytes] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def run(self, lifeline: int | None) -> ExitCode:
+        """Serve until the session ends, a signal comes, or the other end of the lifeline closes."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[tuple[ExitCode, str]] = self._loop.create_future()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self._end, ExitCode.INTERRUPTED, f"stopped by {number.name}")
+        if lifeline is not None:
+            end_with_parent()
+            self._loop.add_reader(lifeline, self._end, ExitCode.INTERRUPTED, "its parent is gone")
+        self._feed(session.Ticked(self._loop.time()))
+        code, reason = await self._ended
+        if lifeline is not None:
+            self._loop.remove_reader(lifeline)
+        await self._leave(reason)
+        say(f"{self._config.client.id}: {reason}")
+        return code
+
+    async def _leave(self, reason: str) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._dealer is not None:
+            self._dealer.send(encode(Goodbye(reason[:200], *self._memory())))
+            self._dealer.close()
+        for task in list(self._starting):
+            await asyncio.wait([task], timeout=1.0)
+        if self._trainer is not None:
+            await self._trainer.stop()
+        self._context.destroy(linger=500)
+
+    def _end(self, code: ExitCode, reason: str) -> None:
+        if not self._ended.done():
+            self._ended.set_result((code, reason))
+
+    def _feed(self, event: session.Event) -> None:
+        """Give the session an event, carry out what follows, and set the next wake-up."""
+        if self._ended.done():
+            return
+        for instruction in self._session.handle(event):
+            self._obey(instruction)
+        if self._timer is not None:
+            self._timer.cancel()
+        wakeup = self._session.next_wakeup()
+        if wakeup is not None:
+            self._timer = self._loop.call_at(wakeup, self._tick)
+
+    def _tick(self) -> None:
+        self._feed(session.Ticked(self._loop.time()))
+
+    def _obey(self, instruction: session.Instruction) -> None:
+        obey: dict[type[Any], Callable[[Any], None]] = {
+            session.OpenLink: self._open_link,
+            session.CloseLink: self._close_link,
+            session.Send: lambda send: self._send(send.message),
+            session.SendUplink: self._send_uplink,
+            session.DropUplink: self._drop_uplink,
+            session.Prepare: self._prepare,
+            session.PassConstant: self._pass_constant,
+            session.StartTask: self._start_task,
+            session.RestartTrainer: self._restart_trainer,
+            session.Exit: lambda end: self._end(end.code, end.reason),
+            session.Say: lambda told: say(f"{self._config.client.id}: {told.text}"),
+        }
+        obey[type(instruction)](instruction)
+
+    def _open_link(self, instruction: session.OpenLink) -> None:
+        self._close_link(session.CloseLink())
+
+        def on_lost(reason: str) -> None:
+            if dealer is self._dealer:
+                told = f"no connection to the coordinator at {self._config.coordinator.address}: {reason}"
+                self._feed(session.LinkLost(told, self._loop.time()))
+
+        dealer = Dealer(self._context, self._config.coordinator.address, MAX_INCOMING_BYTES, self._on_message, on_lost)
+        self._dealer = dealer
+        version = (PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor)
+        device = {"machine": platform.machine(), "python": platform.python_version(), "cores": os.cpu_count() or 0}
+        held = held_digests(self._folder)
+        self._send(Hello(version, self._config.client.id, self._incarnation, held, device))
+
+    def _close_link(self, instruction: session.CloseLink) -> None:
+        if self._dealer is not None:
+            self._dealer.close()
+            self._dealer = None
+
+    def _on_message(self, frames: list[bytes]) -> None:
+        try:
+            message, _ = decode(frames, max_bytes=MAX_INCOMING_BYTES)
+        except DecodeError as error:
+            say(f"{self._config.client.id}: ignored a message from the coordinator: {error}")
+            return
+        self._incoming = frames
+        self._feed(session.Received(message, self._loop.time()))
+        self._incoming = []
+
+    def _send(self, message: Message) -> None:
+        if isinstance(message, Ping):
+            message = Ping(*self._memory())
+        if self._dealer is not None:
+            self._dealer.send(encode(message))
+
+    def _memory(self) -> tuple[int, int]:
+        trainer = self._trainer.peak_rss_bytes() if self._trainer is not None else None
+        return peak_rss_bytes() or 0, trainer or 0
+
+    def _send_uplink(self, instruction: session.SendUplink) -> None:
+        if self._dealer is not None and self._uplink is not None:
+            self._dealer.send(self._uplink)
+
+    def _drop_uplink(self, instruction: session.DropUplink) -> None:
+        self._uplink = None
+
+    def _prepare(self, instruction: session.Prepare) -> None:
+        self._welcome = instruction.welcome
+        self._task_frames = None
+        self._start_trainer()
+
+    def _restart_trainer(self, instruction: session.RestartTrainer) -> None:
+        self._start_trainer()
+        if self._task_frames is not None:
+            assert self._trainer is not None
+            self._trainer.send(self._task_frames)
+
+    def _pass_constant(self, instruction: session.PassConstant) -> None:
+        if self._trainer is not None:
+            self._trainer.send(self._incoming)
+
+    def _start_task(self, instruction: session.StartTask) -> None:
+        self._task_frames = self._incoming
+        if self._trainer is not None:
+            self._trainer.send(self._incoming)
+
+    def _start_trainer(self) -> None:
+        """Start a trainer for the welcome at hand; an older one is stopped first, and what it still says is void."""
+        assert self._welcome is not None
+        older, welcome = self._trainer, self._welcome
+
+        def on_message(frames: list[bytes]) -> None:
+            if trainer is self._trainer:
+                self._on_made(frames)
+
+        def on_gone(how: str) -> None:
+            if trainer is self._trainer:
+                lines = trainer.last_lines()
+                reason = f"{how}; its last lines:\n{lines}" if lines else how
+                self._feed(session.TrainerDied(reason, self._loop.time()))
+
+        trainer = Child(on_message, on_gone, self._folder / OUTPUT_LOG)
+        self._trainer = trainer
+        settings = msgspec.to_builtins(self._config)
+        begin = commands.Begin(
+            welcome.run,
+            welcome.spec,
+            welcome.constants,
+            welcome.max_message_bytes,
+            settings,
+            str(self._config_folder),
+        )
+        trainer.send(encode(begin))
+        task = self._loop.create_task(self._start(older, trainer))
+        self._starting.add(task)
+        task.add_done_callback(self._starting.discard)
+
+    async def _start(self, older: Child | None, trainer: Child) -> None:
+        if older is not None:
+            await older.stop()
+        assert self._welcome is not None
+        wanted = self._config.training.threads or int(self._welcome.spec.get("training", {}).get("threads", 1))
+        threads = {name: str(wanted) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+        await trainer.start("edge_client.trainer", (), threads)
+
+    def _on_made(self, frames: list[bytes]) -> None:
+        """Take what the trainer says."""
+        message, _ = decode(frames, commands.COMMANDS, PIPE_BYTES)
+        now = self._loop.time()
+        if isinstance(message, Update):
+            self._uplink = frames
+            self._feed(session.UplinkMade(message.round, message.exchange, encoded_bytes(frames), now))
+        elif isinstance(message, Progress):
+            self._feed(session.Progressed(message, now))
+        elif isinstance(message, Ready):
+            self._feed(session.Prepared(message, now))
+        elif isinstance(message, commands.Failed):
+            self._feed(session.TrainerFailed(message.reason, ExitCode(message.code), now))
+
+
+def say(text: str) -> None:
+    """Print a line for people; output that nobody can take is not an error."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        return
+
+
+def run(config: ClientConfig, config_folder: Path, once: bool, lifeline: int | None) -> ExitCode:
+    """Run the client daemon and return its exit code."""
+    return asyncio.run(ClientApp(config, config_folder, once).run(lifeline))

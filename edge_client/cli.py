@@ -1,0 +1,89 @@
+"""The command `edge-client`.
+
+Only what the interpreter has loaded anyway is imported at the top, so that the signal handlers stand before anything
+takes time.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+from wire.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its `ExitCode`; a signal before the daemon handles its own ends quietly as well."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _leave)
+    try:
+        try:
+            return _run_command(argv)
+        finally:
+            print(end="", flush=True)
+    except BrokenPipeError:
+        # What is still buffered would fail again when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.INTERRUPTED
+
+
+def _leave(number: int, frame: object) -> NoReturn:
+    os._exit(ExitCode.INTERRUPTED)
+
+
+def _run_command(argv: Sequence[str] | None) -> int:
+    from models.spec import ConfigError
+
+    args = _parser().parse_args(argv)
+    try:
+        return int(args.command(args))
+    except ConfigError as error:
+        print(f"edge-client: {error}", file=sys.stderr)
+        return ExitCode.BAD_CONFIG
+
+
+def _parser() -> argparse.ArgumentParser:
+    import argparse
+    from pathlib import Path
+
+    parser = argparse.ArgumentParser(prog="edge-client", description="A device's part in federated prototype learning.")
+    parser.add_argument("--version", action="store_const", dest="command", const=_version, help="print the versions")
+    commands = parser.add_subparsers(metavar="COMMAND")
+    run = commands.add_parser("run", help="take part in the runs of a coordinator")
+    run.set_defaults(command=_run)
+    run.add_argument("--config", type=Path, metavar="FILE", required=True, help="the settings, such as client.toml")
+    run.add_argument("--set", action="append", default=[], metavar="TABLE.KEY=VALUE", help="override one setting")
+    run.add_argument("--once", action="store_true", help="exit at the end of the first run, do not wait for the next")
+    run.add_argument("--lifeline", type=int, metavar="FD", help=argparse.SUPPRESS)
+    parser.set_defaults(command=lambda args: parser.error("expected a command: run"))
+    return parser
+
+
+def _run(args: argparse.Namespace) -> int:
+    from edge_client.config import load
+
+    config = load(args.config, args.set)
+    modules = args.config.resolve().parent / config.client.plugin_dir
+
+    from edge_client.app import run
+
+    return run(config, modules, args.once, args.lifeline)
+
+
+def _version(args: argparse.Namespace) -> int:
+    from importlib.metadata import PackageNotFoundError, version
+
+    from wire.version import PROTOCOL_VERSION
+
+    try:
+        package = version("protoedge")
+    except PackageNotFoundError:
+        package = "(not installed)"
+    print(f"protoedge {package}, protocol {PROTOCOL_VERSION}")
+    return ExitCode.FINISHED

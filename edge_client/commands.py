@@ -1,0 +1,35 @@
+"""What a client daemon and its trainer say to each other through their pipe, beside the network's own messages.
+
+The daemon sends `Begin`, the run's missing constants as they came from the coordinator, then tasks as they came. The
+trainer answers with `Ready`, `Progress` and `Update` as they will go out, or with `Failed`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from wire.messages import NETWORK, Message
+
+
+class Begin(Message, frozen=True, array_like=True):
+    """Load data and model for a run. `settings` are the device's own, as `ClientConfig` reads them."""
+
+    tag: ClassVar[int] = 80
+    run: int
+    spec: dict[str, Any]
+    constants: list[str]
+    max_message_bytes: int
+    settings: dict[str, Any]
+    folder: str
+
+
+class Failed(Message, frozen=True, array_like=True):
+    """The trainer cannot take part; `code` is what the client exits with."""
+
+    tag: ClassVar[int] = 81
+    reason: str
+    code: int
+
+
+COMMANDS: dict[int, type[Message]] = {**NETWORK, Begin.tag: Begin, Failed.tag: Failed}
+"""Every message of the trainer's pipe by its tag."""

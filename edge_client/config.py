@@ -1,0 +1,114 @@
+"""`client.toml`: what is the device's own affair: its id, its coordinator, its samples, what it computes on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from models.nets import NETS
+from models.settings import (
+    ADDRESS_FORM,
+    NAME_FORM,
+    check_part,
+    is_plain_name,
+    read_tables,
+    refusal,
+    source_of,
+    split_address,
+)
+from models.spec import ConfigError, NotNegative, Section, read_section
+
+_REFERENCE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+
+
+class ClientSection(Section, frozen=True):
+    """`[client]`: the id under which the coordinator counts this device, and where its state survives a restart."""
+
+    id: str = ""
+    dir: str = "client-state"
+    plugins: list[str] = []
+    """`module:attribute` names that a run may ask this device for, beside the installed methods, data sets and nets."""
+    plugin_dir: str = ""
+    """Where their modules are, seen from the folder of `client.toml`; empty for that folder itself."""
+
+
+class CoordinatorSection(Section, frozen=True):
+    """`[coordinator]`: the one outbound connection."""
+
+    address: str = "127.0.0.1:7071"
+    public_key: str = ""
+
+
+class DataSourceSection(Section, frozen=True):
+    """`[data]`: `run` takes part `index` of the run's own partition, `npz` the arrays of the file `root`."""
+
+    source: Literal["run", "npz"] = "run"
+    root: str = ""
+    index: NotNegative | None = None
+
+
+class DeviceModelSection(Section, frozen=True):
+    """`[model]`: a net of this device's own; empty and 0 stand for the run's."""
+
+    name: str = ""
+    feature_dim: NotNegative = 0
+
+
+class DeviceTrainingSection(Section, frozen=True):
+    """`[training]`: what to compute on; 0 threads stand for the run's."""
+
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    threads: NotNegative = 0
+
+
+class ClientConfig(Section, frozen=True):
+    """All of `client.toml`, checked."""
+
+    client: ClientSection = ClientSection()
+    coordinator: CoordinatorSection = CoordinatorSection()
+    data: DataSourceSection = DataSourceSection()
+    model: DeviceModelSection = DeviceModelSection()
+    training: DeviceTrainingSection = DeviceTrainingSection()
+
+
+def load(path: Path | None, settings: Sequence[str]) -> ClientConfig:
+    """Read and check a client's settings: the file, and each `--set table.key=value` over it.
+
+    Raises:
+        ConfigError: the text names the key, what was expected and what came.
+    """
+    where = source_of(path, settings)
+    tables = read_tables(path, settings)
+    config = read_section(ClientConfig, tables, where)
+    _check_identity(config, where)
+    _check_source(config.data, where)
+    if config.model.name:
+        check_part("model.name", config.model.name, NETS, where)
+    return config
+
+
+def _check_identity(config: ClientConfig, where: str) -> None:
+    client, coordinator = config.client, config.coordinator
+    if not is_plain_name(client.id):
+        raise refusal(where, "client.id", client.id, NAME_FORM)
+    if not client.dir:
+        raise refusal(where, "client.dir", client.dir, "a folder")
+    for plugin in client.plugins:
+        if not _REFERENCE.fullmatch(plugin):
+            raise refusal(where, "client.plugins", plugin, "module:attribute, such as my_package.my_method:METHOD")
+    _, port = split_address(coordinator.address) or ("", 0)
+    if port == 0:
+        raise refusal(where, "coordinator.address", coordinator.address, f"{ADDRESS_FORM}, the port not 0")
+    if coordinator.public_key:
+        expected = "nothing: connections are plaintext, so the key would protect nothing; use an SSH tunnel"
+        raise refusal(where, "coordinator.public_key", coordinator.public_key, expected)
+
+
+def _check_source(data: DataSourceSection, where: str) -> None:
+    if data.source == "run" and data.index is None:
+        expected = "which part of the run's data this device has, from 0 (source = 'run' needs it)"
+        raise ConfigError(f"{where} [data]: index is missing: expected {expected}")
+    if data.source == "npz" and not data.root:
+        raise refusal(where, "data.root", data.root, "the path of an npz file (source = 'npz' needs it)")

@@ -1,0 +1,311 @@
+"""One client's session with its coordinator, as a pure state machine: events in, instructions out.
+
+Theory of operation
+-------------------
+Two things go on side by side. The link to the coordinator:
+
+    DOWN      no connection; the next attempt is due at `_retry_at`
+    JOINING   connected or connecting, hello sent; no welcome within JOIN_S: DOWN
+    UP        welcome received; silent for SILENT_HEARTBEATS heartbeats: DOWN
+
+and the work for the run that the welcome named:
+
+    NONE       no run
+    PREPARING  the trainer loads data and model
+    IDLE       ready, no task
+    WORKING    the trainer has a task
+    HOLDING    the uplink of the last task is here and not yet acknowledged or refused
+
+Losing the link does not touch the work: the trainer trains on, and what it made is sent after the next welcome, again
+and again until the coordinator acknowledges or refuses it. A task that comes while another is worked on replaces it;
+the same task again (after a reconnect) changes nothing, or sends the held uplink again. A welcome to another run drops
+all work. A permanent refusal ends the client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import Enum, auto
+from typing import Any
+
+from edge_client.reconnect import Backoff
+from edge_client.session_events import (
+    CloseLink,
+    DropUplink,
+    Event,
+    Exit,
+    Instruction,
+    LinkLost,
+    OpenLink,
+    PassConstant,
+    Prepare,
+    Prepared,
+    Progressed,
+    Received,
+    RestartTrainer,
+    Say,
+    Send,
+    SendUplink,
+    StartTask,
+    Ticked,
+    TrainerDied,
+    TrainerFailed,
+    UplinkMade,
+)
+from wire.exit_codes import ExitCode
+from wire.messages import (
+    Ack,
+    Constant,
+    Finish,
+    Grant,
+    Message,
+    Offer,
+    Ping,
+    Pong,
+    Ready,
+    Refusal,
+    RefusalCode,
+    Task,
+    Welcome,
+)
+
+JOIN_S = 5.0
+"""How long a welcome may take before the connection is tried anew."""
+
+SILENT_HEARTBEATS = 2
+"""Heartbeats without a word from the coordinator after which the link counts as lost."""
+
+UNASKED_BYTES = 1 << 20
+"""A larger uplink is offered first and waits for its grant (`PROTOCOL.md`, Large uplinks)."""
+
+
+class Link(Enum):
+    """The link to the coordinator."""
+
+    DOWN = auto()
+    JOINING = auto()
+    UP = auto()
+
+
+class Work(Enum):
+    """The work for the present run."""
+
+    NONE = auto()
+    PREPARING = auto()
+    IDLE = auto()
+    WORKING = auto()
+    HOLDING = auto()
+
+
+MAX_TRAINER_RESTARTS = 3
+"""A trainer that dies more often than this within one task ends the client."""
+
+
+class Session:
+    """The state machine. `handle` takes one event and returns what is to be done, in order."""
+
+    def __init__(self, seed: int, once: bool) -> None:
+        self.link = Link.DOWN
+        self.work = Work.NONE
+        self.once = once
+        self.run = 0
+        self.task: tuple[int, int] | None = None
+        self.heartbeat_s = 0.0
+        self._backoff = Backoff(seed)
+        self._retry_at: float | None = None
+        self._joined_by = 0.0
+        self._heard_at = 0.0
+        self._ping_at = 0.0
+        self._ready: Ready | None = None
+        self._uplink_bytes = 0
+        self._restarts = 0
+        self._said: set[str] = set()
+
+    def handle(self, event: Event) -> list[Instruction]:
+        """Take one event and return the instructions that follow from it."""
+        handlers: dict[type[Any], Callable[[Any], Iterable[Instruction]]] = {
+            LinkLost: self._on_link_lost,
+            Received: self._on_received,
+            Prepared: self._on_prepared,
+            Progressed: self._on_progressed,
+            UplinkMade: self._on_uplink,
+            TrainerFailed: self._on_trainer_failed,
+            TrainerDied: self._on_trainer_died,
+            Ticked: self._on_tick,
+        }
+        return list(handlers[type(event)](event))
+
+    def next_wakeup(self) -> float | None:
+        """Return when the next `Ticked` is due."""
+        if self.link is Link.UP:
+            return min(self._ping_at, self._heard_at + SILENT_HEARTBEATS * self.heartbeat_s)
+        return self._joined_by if self.link is Link.JOINING else self._retry_at
+
+    def _on_tick(self, event: Ticked) -> Iterable[Instruction]:
+        if self.link is Link.DOWN and (self._retry_at is None or event.at >= self._retry_at):
+            self.link = Link.JOINING
+            self._joined_by = event.at + JOIN_S
+            return [OpenLink()]
+        if self.link is Link.JOINING and event.at >= self._joined_by:
+            return self._down("no welcome from the coordinator", event.at)
+        if self.link is Link.UP:
+            return self._keep_alive(event.at)
+        return []
+
+    def _keep_alive(self, at: float) -> Iterable[Instruction]:
+        if at >= self._heard_at + SILENT_HEARTBEATS * self.heartbeat_s:
+            return self._down("the coordinator is silent", at)
+        if at >= self._ping_at:
+            self._ping_at = at + self.heartbeat_s
+            return [Send(Ping())]
+        return []
+
+    def _on_link_lost(self, event: LinkLost) -> Iterable[Instruction]:
+        return [] if self.link is Link.DOWN else self._down(event.reason, event.at)
+
+    def _down(self, reason: str, at: float) -> list[Instruction]:
+        """Close the link and plan the next attempt; until the next welcome people are told once of each reason."""
+        self.link = Link.DOWN
+        self._retry_at = at + self._backoff.next_delay_s()
+        return [CloseLink(), *self._say(f"{reason}; trying again, at most every 20 s")]
+
+    def _say(self, text: str) -> list[Instruction]:
+        if text in self._said:
+            return []
+        self._said.add(text)
+        return [Say(text)]
+
+    def _on_received(self, event: Received) -> Iterable[Instruction]:
+        self._heard_at = event.at
+        handlers: dict[type[Message], Callable[[Any, float], Iterable[Instruction]]] = {
+            Welcome: self._on_welcome,
+            Constant: self._on_constant,
+            Task: self._on_task,
+            Grant: self._on_grant,
+            Ack: self._on_ack,
+            Refusal: self._on_refusal,
+            Ping: self._on_ping,
+            Finish: self._on_finish,
+        }
+        handler = handlers.get(type(event.message))
+        return handler(event.message, event.at) if handler else []
+
+    def _on_welcome(self, welcome: Welcome, at: float) -> Iterable[Instruction]:
+        self.link = Link.UP
+        self.heartbeat_s = welcome.heartbeat_s
+        self._ping_at = at + self.heartbeat_s
+        self._backoff.reset()
+        self._said.clear()
+        found = self._say(f"joined run {welcome.run_id}")
+        if welcome.run != self.run or self.work is Work.NONE:
+            self.run = welcome.run
+            self.work = Work.PREPARING
+            self.task, self._ready, self._restarts = None, None, 0
+            return [*found, DropUplink(), Prepare(welcome)]
+        if self._ready is not None:
+            found.append(Send(self._ready))
+        if self.work is Work.HOLDING:
+            found += self._offer_or_send()
+        return found
+
+    def _on_constant(self, constant: Constant, at: float) -> Iterable[Instruction]:
+        return [PassConstant()] if constant.run == self.run and self.work is Work.PREPARING else []
+
+    def _on_prepared(self, event: Prepared) -> Iterable[Instruction]:
+        """Announce a trainer that is ready; one that was restarted has been given its task again."""
+        self._ready = event.ready
+        if self.work is Work.PREPARING:
+            self.work = Work.IDLE
+        return [Send(event.ready)] if self.link is Link.UP and self.work is Work.IDLE else []
+
+    def _on_task(self, task: Task, at: float) -> Iterable[Instruction]:
+        if task.run != self.run or self.work in (Work.NONE, Work.PREPARING):
+            return []
+        if self.task == (task.round, task.exchange) and self.work is Work.HOLDING:
+            return self._offer_or_send()
+        if self.task == (task.round, task.exchange) and self.work is Work.WORKING:
+            return []
+        self.task = (task.round, task.exchange)
+        self.work = Work.WORKING
+        self._restarts = 0
+        return [DropUplink(), StartTask(task)]
+
+    def _on_progressed(self, event: Progressed) -> Iterable[Instruction]:
+        current = self.task == (event.progress.round, event.progress.exchange) and self.work is Work.WORKING
+        return [Send(event.progress)] if current and self.link is Link.UP else []
+
+    def _on_uplink(self, event: UplinkMade) -> Iterable[Instruction]:
+        """Send what the trainer made; one that was restarted hands over the held uplink once more, and that is all."""
+        if self.task != (event.round, event.exchange) or self.work not in (Work.WORKING, Work.HOLDING):
+            return [DropUplink()]
+        self._uplink_bytes = event.size_bytes
+        if self.work is Work.HOLDING:
+            return []
+        self.work = Work.HOLDING
+        return self._offer_or_send() if self.link is Link.UP else []
+
+    def _offer_or_send(self) -> list[Instruction]:
+        if self._uplink_bytes <= UNASKED_BYTES or self.task is None:
+            return [SendUplink()]
+        return [Send(Offer(self.run, *self.task, self._uplink_bytes))]
+
+    def _on_grant(self, grant: Grant, at: float) -> Iterable[Instruction]:
+        return [SendUplink()] if self._holds(grant) else []
+
+    def _on_ack(self, ack: Ack, at: float) -> Iterable[Instruction]:
+        if not self._holds(ack):
+            return []
+        self.work = Work.IDLE
+        return [DropUplink()]
+
+    def _holds(self, message: Grant | Ack) -> bool:
+        current = message.run == self.run and self.task == (message.round, message.exchange)
+        return current and self.work is Work.HOLDING
+
+    def _on_refusal(self, refusal: Refusal, at: float) -> Iterable[Instruction]:
+        if refusal.permanent:
+            return [Exit(ExitCode.REFUSED, f"refused by the coordinator ({refusal.code}): {refusal.reason}")]
+        if refusal.code == RefusalCode.UNKNOWN_SESSION:
+            if self.link is not Link.UP:
+                return []
+            self.link = Link.JOINING
+            self._joined_by = at + JOIN_S
+            return [OpenLink()]
+        found: list[Instruction] = [Say(f"the coordinator refused the update ({refusal.code}): {refusal.reason}")]
+        if self.work is Work.HOLDING and self._ends_holding(refusal):
+            self.work = Work.IDLE
+            found.append(DropUplink())
+        return found
+
+    def _ends_holding(self, refusal: Refusal) -> bool:
+        """Say whether the held uplink is refused: one that counts already is acknowledged later, and a stale one is of
+        another exchange than the current one that the refusal names.
+        """
+        if refusal.code == RefusalCode.STALE:
+            return (refusal.run, refusal.round, refusal.exchange) != (self.run, *(self.task or ()))
+        return refusal.code != RefusalCode.DUPLICATE
+
+    def _on_ping(self, ping: Ping, at: float) -> Iterable[Instruction]:
+        """Answer: the coordinator asks only when another process has come with our id."""
+        return [Send(Pong())]
+
+    def _on_finish(self, finish: Finish, at: float) -> Iterable[Instruction]:
+        if finish.run != self.run:
+            return []
+        if self.once:
+            code = {"finished": ExitCode.FINISHED, "failed": ExitCode.FAILED}.get(finish.outcome)
+            reason = f"the run is over: {finish.outcome}" + (f" ({finish.reason})" if finish.reason else "")
+            return [Exit(ExitCode.INTERRUPTED if code is None else code, reason)]
+        self.work, self.task, self.run = Work.NONE, None, 0
+        return [DropUplink(), *self._down(f"the run is over: {finish.outcome}; waiting for the next one", at)]
+
+    def _on_trainer_failed(self, event: TrainerFailed) -> Iterable[Instruction]:
+        return [] if self.work is Work.NONE else [Exit(event.code, event.reason)]
+
+    def _on_trainer_died(self, event: TrainerDied) -> Iterable[Instruction]:
+        if self.work is Work.NONE:
+            return []
+        self._restarts += 1
+        if self._restarts > MAX_TRAINER_RESTARTS:
+            return [Exit(ExitCode.FAILED, f"the trainer died {self._restarts} times: {event.reason}")]
+        return [Say(f"the trainer died: {event.reason}; starting it again"), RestartTrainer()]

@@ -1,0 +1,200 @@
+"""The trainer: the client's child process, which holds data and model and runs the method's client half.
+
+    python -I -m edge_client.trainer --pipe FD
+
+Before it hands an uplink to the daemon it has written the state that goes with it, then the uplink: killed at any
+moment, it either repeats the task from the same state, which gives the same uplink, or finds the uplink and sends it
+again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+
+import msgspec
+import numpy as np
+
+from edge_client import commands
+from edge_client.config import ClientConfig
+from edge_client.data_source import load_data
+from edge_client.local_state import ConstantShelf, client_folder
+from models.client_states import ClientStates
+from models.methods import find
+from models.participant import Outcome, Participant
+from models.spec import ConfigError, RunSpec, read_section, read_spec
+from wire.encoding import Packed, decode, encode, pack, unpack
+from wire.errors import EncodeError, RecordError
+from wire.exit_codes import ExitCode
+from wire.messages import Constant, Evaluation, Message, Progress, Ready, Report, Task, Update
+from wire.payload import Payload
+from wire.sockets.child import ChildPipe
+
+PIPE_BYTES = 1 << 32
+"""No size limit on the pipe: what the network may carry was limited before."""
+
+PROGRESS_EVERY_S = 1.0
+"""Progress is reported at most this often."""
+
+
+class TaskAbandonedError(Exception):
+    """Another command waits, so the task at hand is out of date."""
+
+
+class Trainer:
+    """The client half behind a pipe."""
+
+    def __init__(self, pipe: ChildPipe) -> None:
+        self._pipe = pipe
+
+    def serve(self) -> None:
+        """Load what the first command says, then work on tasks until the daemon closes the pipe."""
+        try:
+            begin = self._receive()[0]
+            assert isinstance(begin, commands.Begin)
+            self._begin(begin)
+            while True:
+                message, packed = self._receive()
+                if isinstance(message, Task) and packed is not None:
+                    self._work(message, unpack(packed))
+        except EOFError:
+            return
+        except (ConfigError, EncodeError) as error:
+            self._pipe.send(encode(commands.Failed(str(error), ExitCode.BAD_CONFIG)))
+        except RecordError as error:
+            reason = f"the coordinator's downlink does not fit the method: {error}"
+            self._pipe.send(encode(commands.Failed(reason, ExitCode.FAILED)))
+        except Exception as error:
+            traceback.print_exc()
+            self._pipe.send(encode(commands.Failed(f"{type(error).__name__}: {error}", ExitCode.FAILED)))
+
+    def _begin(self, begin: commands.Begin) -> None:
+        """Build everything for the run and announce it."""
+        if begin.folder and begin.folder not in sys.path:
+            sys.path.append(begin.folder)
+        settings = read_section(ClientConfig, begin.settings, "client.toml")
+        spec = device_spec(read_spec(begin.spec), settings)
+        self._run = begin.run
+        self._max_message_bytes = begin.max_message_bytes
+        folder = client_folder(settings)
+        constants = self._load_constants(begin.constants, ConstantShelf(folder))
+        method = find(spec.method)
+        self._states = ClientStates(folder, begin.run, len(method.exchanges))
+        data = load_data(spec, settings)
+        self._participant = Participant(
+            spec, method, settings.client.id, data, constants, spec.training.device, spec.training.threads
+        )
+        announcement = self._participant.announcement
+        self._pipe.send(
+            encode(
+                Ready(
+                    run=begin.run,
+                    num_train=announcement.num_train,
+                    num_test=announcement.num_test,
+                    class_counts=announcement.class_counts,
+                    feature_dim=announcement.feature_dim,
+                    num_parameters=announcement.num_parameters,
+                    num_buffers=announcement.num_buffers,
+                    test_counts=announcement.test_counts,
+                )
+            )
+        )
+
+    def _work(self, task: Task, downlink: Payload) -> None:
+        """Do one task and hand its uplink to the daemon, or the one that was made before a restart."""
+        made = self._states.load_uplink(task.round, task.exchange)
+        if made is None:
+            held = self._states.begin(task.round, task.exchange, task.kept)
+            self._participant.load(held)
+            try:
+                outcome = self._participant.perform(
+                    task.round, task.exchange, task.base, downlink, self._progress(task)
+                )
+            except TaskAbandonedError:
+                return
+            made = self._finish(task, outcome)
+        self._pipe.send(made)
+
+    def _finish(self, task: Task, outcome: Outcome) -> list[bytes]:
+        """Checkpoint the state, then the uplink, and return the uplink's frames with what all this took."""
+        started = time.monotonic_ns()
+        packed = pack(outcome.uplink)
+        report = Report(
+            train_us=round(outcome.train_s * 1e6),
+            encode_us=(time.monotonic_ns() - started) // 1000,
+            evaluations=[Evaluation(*evaluation) for evaluation in outcome.evaluations],
+        )
+        frames = self._encoded(task, report, packed)
+        started = time.monotonic_ns()
+        self._states.save(task.round, task.exchange, self._participant.arrays())
+        self._states.save_uplink(task.round, task.exchange, frames)
+        checkpoint_us = (time.monotonic_ns() - started) // 1000
+        return self._encoded(task, msgspec.structs.replace(report, checkpoint_us=checkpoint_us), packed)
+
+    def _encoded(self, task: Task, report: Report, packed: Packed) -> list[bytes]:
+        update = Update(self._run, task.round, task.exchange, report)
+        return [bytes(frame) for frame in encode(update, packed, self._max_message_bytes)]
+
+    def _progress(self, task: Task) -> Callable[[int, int], None]:
+        """Return a callback that reports progress now and then, and abandons the task when another command waits."""
+        reported = time.monotonic()
+
+        def on_progress(done: int, total: int) -> None:
+            nonlocal reported
+            if self._pipe.has_message():
+                raise TaskAbandonedError
+            if time.monotonic() - reported >= PROGRESS_EVERY_S:
+                reported = time.monotonic()
+                self._pipe.send(encode(Progress(self._run, task.round, task.exchange, done, total)))
+
+        return on_progress
+
+    def _load_constants(self, digests: list[str], shelf: ConstantShelf) -> dict[str, Mapping[str, np.ndarray]]:
+        """Return the run's constants: from the shelf where it holds them, else as the coordinator sends them now."""
+        for _ in shelf.missing(digests):
+            constant, packed = self._receive()
+            assert isinstance(constant, Constant)
+            assert packed is not None
+            shelf.put(constant.name, constant.digest, unpack(packed).arrays)
+        return dict(shelf.get(digest) for digest in digests)
+
+    def _receive(self) -> tuple[Message, Packed | None]:
+        return decode(self._pipe.receive(), commands.COMMANDS, PIPE_BYTES)
+
+
+def device_spec(spec: RunSpec, settings: ClientConfig) -> RunSpec:
+    """Return the run as this device takes part in it: with its own net, device and threads where it names them.
+
+    Raises:
+        ConfigError: the run names code outside the installed package that this device does not allow.
+    """
+    for name in (spec.method, spec.data.dataset, spec.data.partition, spec.model.name):
+        if ":" in name and name not in settings.client.plugins:
+            raise ConfigError(
+                f"the run wants {name!r}, which [client] plugins = {settings.client.plugins} does not allow"
+            )
+    model = msgspec.structs.replace(
+        spec.model,
+        name=settings.model.name or spec.model.name,
+        feature_dim=settings.model.feature_dim or spec.model.feature_dim,
+    )
+    training = msgspec.structs.replace(
+        spec.training,
+        threads=settings.training.threads or spec.training.threads,
+        device=spec.training.device if settings.training.device == "auto" else settings.training.device,
+    )
+    return msgspec.structs.replace(spec, model=model, training=training)
+
+
+def main() -> None:
+    """Run the trainer on the pipe that the daemon gave."""
+    parser = argparse.ArgumentParser(prog="edge_client.trainer")
+    parser.add_argument("--pipe", type=int, required=True)
+    Trainer(ChildPipe(parser.parse_args().pipe)).serve()
+
+
+if __name__ == "__main__":
+    main()

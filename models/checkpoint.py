@@ -1,0 +1,92 @@
+"""States as safetensors files that are there whole or not at all, and the hash of a state."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+TEMPORARY_SUFFIX = ".tmp"
+"""What a file that was never finished is called; safe to remove whenever its writer is gone."""
+
+
+_FORMAT = {"format": "np"}
+"""Some text must be there: safetensors cannot read back a file without arrays and texts."""
+
+
+class CheckpointError(Exception):
+    """A state file that cannot be read; the text names its path."""
+
+
+def write(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str] | None = None) -> None:
+    """Write arrays and texts durably: after a crash at any moment `path` holds the old content or the new, whole."""
+    ordered = {name: np.array(array, order="C") for name, array in arrays.items()}
+    content = save(ordered, {**_FORMAT, **(metadata or {})})
+    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+    with temporary.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    sync_folder(path.parent)
+
+
+def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Return the arrays and texts that `write` put there.
+
+    Raises:
+        CheckpointError: there is no such file, or it is broken.
+    """
+    with _opened(path) as file:
+        names = file.keys()
+        return {name: file.get_tensor(name) for name in names}, _texts(file)
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """Return the texts of a file alone.
+
+    Raises:
+        CheckpointError: there is no such file, or it is broken.
+    """
+    with _opened(path) as file:
+        return _texts(file)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    try:
+        with safe_open(path, framework="numpy") as file:
+            yield file
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{path}: expected a safetensors file: {error}") from None
+
+
+def _texts(file: Any) -> dict[str, str]:
+    return {name: text for name, text in (file.metadata() or {}).items() if name not in _FORMAT}
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames and removals in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def state_hash(arrays: Mapping[str, np.ndarray]) -> str:
+    """Return the sha256 of names, dtypes, shapes and bytes, in hexadecimal; the order of the names does not count."""
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.asarray(arrays[name])
+        little = array.astype(array.dtype.newbyteorder("<"), order="C")
+        digest.update(f"{len(name)}:{name} {little.dtype.str} {little.shape}\n".encode())
+        digest.update(little.tobytes())
+    return digest.hexdigest()

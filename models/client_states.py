@@ -1,0 +1,180 @@
+"""What a client holds across rounds, so that it can go back to a round's start and lose nothing to a kill.
+
+A client holds one *start* state, the outcome of the last round that counted, and the states after each exchange of the
+*current* round. It cannot know whether the current round will count; the next round's first task says so by `kept`, the
+last round whose final update of this client was accepted:
+
+    kept is the current round    its outcome (the state after its last held exchange) becomes the start state
+    kept is anything else        the current round is dropped: the client is put back to the start state
+
+Within a round an exchange begins from the state after the exchange before it, however often it is repeated. The
+evaluation behind the last exchange follows the rule of a new round, and its outcome is never kept.
+
+On disk these are `round_start.safetensors`, `current-<exchange>.safetensors` and `uplink-<exchange>.safetensors`; every
+file names its run and round. Each step is one atomic replacement or one removal, in an order that leaves a correct
+folder wherever a kill falls:
+
+- An uplink is written after the state it left with, and removed before it: an uplink that is there can be sent again,
+  and if it is accepted, its outcome is there too.
+- An outcome becomes the start by one rename. What then remains of its round is not newer than the start: it is ignored
+  until it is removed or replaced.
+- A dropped round is removed from its last exchange to its first; until all is gone, `kept` still says to drop it.
+- A kill during a write leaves an unfinished file, which the next start removes, as it does all files of another run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from models import checkpoint
+
+Arrays = Mapping[str, np.ndarray]
+
+_START = "round_start"
+
+_OURS = ("round_start.*", "current-*", "uplink-*")
+"""Nothing else in the folder is touched."""
+
+
+class ClientStates:
+    """The states and uplinks of one client in one run, in a folder or, for `folder=None`, in memory."""
+
+    def __init__(self, folder: Path | None, run: int, num_exchanges: int = 1) -> None:
+        """Take up what the folder holds of this run, and remove what it holds of others.
+
+        Raises:
+            checkpoint.CheckpointError: a file is broken.
+        """
+        self._store: _Memory | _Folder = _Memory() if folder is None else _Folder(folder)
+        self._run = str(run)
+        self._num_exchanges = num_exchanges
+        for name, metadata in list(self._store.metadata.items()):
+            if metadata.get("run") != self._run:
+                self._store.remove(name)
+
+    def begin(self, round: int, exchange: int, kept: int) -> Arrays | None:
+        """Return the state that this exchange begins from, `None` for the initial one, and drop what it supersedes.
+
+        Args:
+            round: the round of the task, counted from 1.
+            exchange: its exchange; the number of exchanges stands for the evaluation after the last round.
+            kept: the last round whose final update of this client was accepted, 0 for none.
+        """
+        held = self._held()
+        if held and (round != self._round_of(held[0]) or exchange >= self._num_exchanges):
+            self._close_round(held, kept)
+            held = []
+        earlier = [name for name in held if self._exchange_of(name) < exchange]
+        self._remove(held[len(earlier) :])
+        return self._store.get(earlier[-1] if earlier else _START)
+
+    def save(self, round: int, exchange: int, arrays: Arrays) -> None:
+        """Hold the state after an exchange; on disk it is durable when this returns. Empty states are not written."""
+        if arrays and exchange < self._num_exchanges:
+            self._store.put(f"current-{exchange}", arrays, self._metadata(round, exchange))
+
+    def save_uplink(self, round: int, exchange: int, frames: Sequence[bytes]) -> None:
+        """Hold an uplink's frames, after `save` of the same exchange."""
+        arrays = {str(index): np.frombuffer(frame, np.uint8) for index, frame in enumerate(frames)}
+        self._store.put(f"uplink-{exchange}", arrays, self._metadata(round, exchange))
+
+    def load_uplink(self, round: int, exchange: int) -> list[bytes] | None:
+        """Return the frames that `save_uplink` held for this exchange and that nothing has superseded."""
+        name = f"uplink-{exchange}"
+        if self._store.metadata.get(name) != self._metadata(round, exchange):
+            return None
+        arrays = self._store.get(name)
+        assert arrays is not None
+        return [arrays[str(index)].tobytes() for index in range(len(arrays))]
+
+    def _held(self) -> list[str]:
+        """Return the states of the current round, first exchange first."""
+        start = self._round_of(_START) if _START in self._store.metadata else 0
+        names = [name for name in self._store.metadata if name.startswith("current-")]
+        return sorted((name for name in names if self._round_of(name) > start), key=self._exchange_of)
+
+    def _close_round(self, held: list[str], kept: int) -> None:
+        if kept == self._round_of(held[-1]):
+            self._remove_uplinks(0)
+            self._store.rename(held[-1], _START)
+        names = [name for name in self._store.metadata if name.startswith("current-")]
+        self._remove(sorted(names, key=self._exchange_of))
+
+    def _remove(self, names: list[str]) -> None:
+        """Remove states and all uplinks from the first of them on, the last first."""
+        for name in reversed(names):
+            self._remove_uplinks(self._exchange_of(name))
+            self._store.remove(name)
+
+    def _remove_uplinks(self, from_exchange: int) -> None:
+        names = [name for name in self._store.metadata if name.startswith("uplink-")]
+        for name in sorted(names, key=self._exchange_of, reverse=True):
+            if self._exchange_of(name) >= from_exchange:
+                self._store.remove(name)
+
+    def _metadata(self, round: int, exchange: int) -> dict[str, str]:
+        return {"run": self._run, "round": str(round), "exchange": str(exchange)}
+
+    def _round_of(self, name: str) -> int:
+        return int(self._store.metadata[name]["round"])
+
+    def _exchange_of(self, name: str) -> int:
+        return int(self._store.metadata[name]["exchange"])
+
+
+class _Memory:
+    """Named states in a dictionary."""
+
+    def __init__(self) -> None:
+        self.metadata: dict[str, dict[str, str]] = {}
+        self._arrays: dict[str, Arrays] = {}
+
+    def get(self, name: str) -> Arrays | None:
+        return self._arrays.get(name)
+
+    def put(self, name: str, arrays: Arrays, metadata: dict[str, str]) -> None:
+        self.metadata[name] = metadata
+        self._arrays[name] = {key: np.array(array) for key, array in arrays.items()}
+
+    def rename(self, name: str, other: str) -> None:
+        self.metadata[other] = self.metadata.pop(name)
+        self._arrays[other] = self._arrays.pop(name)
+
+    def remove(self, name: str) -> None:
+        del self.metadata[name], self._arrays[name]
+
+
+class _Folder:
+    """Named states as files of one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        ours = [path for pattern in _OURS for path in sorted(folder.glob(pattern))]
+        for path in ours:
+            if path.suffix == checkpoint.TEMPORARY_SUFFIX:
+                path.unlink()
+        names = [path.stem for path in ours if path.suffix == ".safetensors"]
+        self.metadata = {name: checkpoint.read_metadata(self._path(name)) for name in names}
+
+    def get(self, name: str) -> Arrays | None:
+        return checkpoint.read(self._path(name))[0] if name in self.metadata else None
+
+    def put(self, name: str, arrays: Arrays, metadata: dict[str, str]) -> None:
+        checkpoint.write(self._path(name), arrays, metadata)
+        self.metadata[name] = metadata
+
+    def rename(self, name: str, other: str) -> None:
+        self._path(name).replace(self._path(other))
+        checkpoint.sync_folder(self._folder)
+        self.metadata[other] = self.metadata.pop(name)
+
+    def remove(self, name: str) -> None:
+        self._path(name).unlink()
+        del self.metadata[name]
+
+    def _path(self, name: str) -> Path:
+        return self._folder / f"{name}.safetensors"

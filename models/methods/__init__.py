@@ -1,0 +1,52 @@
+"""The registry: every folder beside this file is one method, found by name. Importing it leaves torch alone."""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+from models.methods.api import Method
+from models.registry import installed, resolve
+from models.spec import ConfigError, Section, read_section
+
+
+def names() -> list[str]:
+    """Return the names of all methods, also of installed packages'."""
+    return sorted({**installed("methods"), **_registered()})
+
+
+def find(name: str) -> Method:
+    """Return a method by its name, or by `package.module:attribute` where it lives elsewhere.
+
+    Raises:
+        ConfigError: there is no such method; the nearest name is in the text.
+    """
+    found = resolve("method", name, {**installed("methods"), **_registered()})
+    if not isinstance(found, Method):
+        raise ConfigError(f"method {name!r} must be a models.methods.api.Method, got {type(found).__name__}")
+    return found
+
+
+def default() -> Method:
+    """Return the method of a run whose config names none."""
+    (marked,) = [method for method in _registered().values() if method.is_default]
+    return marked
+
+
+def read_config(method: Method, table: Mapping[str, Any]) -> Section:
+    """Read the method's own settings, strictly.
+
+    Raises:
+        ConfigError: an unknown key or a value out of range.
+    """
+    return read_section(method.config, table, f"[method] of {method.name}")
+
+
+@lru_cache(maxsize=1)
+def _registered() -> dict[str, Method]:
+    folders = [module.name for module in pkgutil.iter_modules(__path__) if module.ispkg]
+    packages = [import_module(f"{__name__}.{folder}") for folder in folders]
+    return {method.name: method for package in packages for method in package.METHODS}

@@ -1,0 +1,75 @@
+"""The client half of FedProto: cross-entropy, and features pulled towards the global prototype of their class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch.nn.functional import cross_entropy
+
+from models.methods.api import Client, ClientContext
+from models.methods.fedproto import Downlink, Uplink
+from models.prototypes import local_prototypes, nearest_class
+from wire.payload import Record
+
+if TYPE_CHECKING:
+    from models.training import Batch
+
+_OWN_ARRAYS = ("global_prototypes", "global_classes")
+
+
+class FedProtoClient(Client):
+    """Holds the last global prototypes; a class without one has no regulariser and is never predicted by them."""
+
+    def start(self, context: ClientContext) -> None:
+        """Take up net and data; no class has a global prototype yet."""
+        super().start(context)
+        self._install(np.zeros((0, self.spec.model.feature_dim), np.float32), np.zeros(0, np.uint16))
+
+    def receive(self, exchange: str, downlink: Downlink) -> None:
+        """Install the global prototypes."""
+        self._install(downlink.prototypes, downlink.classes)
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        """Return cross-entropy plus the weighted distance to the global prototypes."""
+        features_BD = self.context.net.features(batch.x)
+        loss: torch.Tensor = cross_entropy(self.context.net.head(features_BD), batch.y)
+        known_B = self._row_of_class[batch.y] >= 0
+        if self.config.regularizer_weight == 0 or not known_B.any():
+            return loss
+        targets_BD = self._prototypes_CD[self._row_of_class[batch.y[known_B]]]
+        distance = (features_BD[known_B] - targets_BD).square().sum() / features_BD.numel()
+        total: torch.Tensor = loss + self.config.regularizer_weight * distance  # Eq. (7)
+        return total
+
+    def uplink(self, exchange: str) -> Record:
+        """Return the local prototypes, Eq. (3)."""
+        context = self.context
+        means = local_prototypes(context.net, context.train_x, context.train_y, self.spec.num_classes)
+        return Uplink(means.prototypes_CD, means.counts.astype(np.uint32), means.classes.astype(np.uint16))
+
+    def predict(self, rule: str, features_BD: torch.Tensor) -> torch.Tensor:
+        """Predict the class of the nearest global prototype."""
+        if rule != "global_prototype":
+            return super().predict(rule, features_BD)
+        return nearest_class(features_BD, self._prototypes_CD, self._classes)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the net's state and the last global prototypes."""
+        own = {"global_prototypes": self._prototypes_CD.cpu().numpy().copy(), "global_classes": self._sent_classes}
+        return {**super().arrays(), **own}
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Take up net and global prototypes."""
+        super().load({name: array for name, array in arrays.items() if name not in _OWN_ARRAYS})
+        self._install(arrays["global_prototypes"], arrays["global_classes"])
+
+    def _install(self, prototypes_CD: np.ndarray, classes: np.ndarray) -> None:
+        device = self.context.device
+        self._sent_classes = np.array(classes, np.uint16)
+        self._classes = torch.from_numpy(self._sent_classes.astype(np.int64)).to(device)
+        self._prototypes_CD = torch.from_numpy(np.array(prototypes_CD, np.float32)).to(device)
+        self._row_of_class = torch.full((self.spec.num_classes,), -1, dtype=torch.int64, device=device)
+        self._row_of_class[self._classes] = torch.arange(len(classes), device=device)

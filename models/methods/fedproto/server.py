@@ -1,0 +1,56 @@
+"""The server half of FedProto: the weighted mean of the local prototypes, class by class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from models.methods.api import RoundFailedError, Server, Update
+from models.methods.fedproto import Downlink
+from models.prototypes import ClassSums
+from models.spec import RunSpec
+from wire.payload import Record
+
+
+class FedProtoServer(Server):
+    """Holds the last global prototype of every class that some client has sent."""
+
+    def __init__(self, spec: RunSpec, config: Any) -> None:
+        super().__init__(spec, config)
+        self.load({})
+
+    def configure(self, round: int, exchange: str) -> Record:
+        """Return all known global prototypes."""
+        return Downlink(self._prototypes_CD, self._classes)
+
+    def aggregate(self, round: int, exchange: str, updates: Iterator[Update]) -> Mapping[str, float]:
+        """Average each class over the clients that sent it; a class that nobody sent stays as it is."""
+        sums = ClassSums(self.spec.num_classes, self.spec.model.feature_dim)
+        num_updates = 0
+        for update in updates:
+            num_updates += 1
+            record = update.record
+            weights = record.counts if self.config.weighting == "counts" else record.counts > 0
+            sums.add(record.prototypes, record.classes, weights)
+        means_CD, classes = sums.means()  # Eq. (6)
+        if not len(classes):
+            raise RoundFailedError(f"round {round}: none of {num_updates} updates has a prototype")
+        self._install(means_CD, classes)
+        return {"num_updates": float(num_updates), "num_classes": float(len(classes))}
+
+    def arrays(self) -> Mapping[str, np.ndarray]:
+        """Return the global prototypes and their classes."""
+        return {"prototypes": self._prototypes_CD, "classes": self._classes}
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Take up global prototypes."""
+        self._prototypes_CD = arrays.get("prototypes", np.zeros((0, self.spec.model.feature_dim), np.float32))
+        self._classes = arrays.get("classes", np.zeros(0, np.uint16))
+
+    def _install(self, means_CD: np.ndarray, classes: np.ndarray) -> None:
+        latest = dict(zip(self._classes.tolist(), self._prototypes_CD, strict=True))
+        latest.update(zip(classes.tolist(), means_CD, strict=True))
+        self._classes = np.array(sorted(latest), np.uint16)
+        self._prototypes_CD = np.stack([latest[label] for label in sorted(latest)]).astype(np.float32)

@@ -1,0 +1,207 @@
+"""One client of a run: its net, its data and the method's client half, driven exchange by exchange.
+
+The trainer on a device and the simulator both use this; what the daemons see of it is payloads and counts. Torch is
+imported when a participant is made, not before.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from models import methods, nets, seeding
+from models.data import ClientData
+from models.methods.api import LOCAL_RULES, ClientContext, Exchange, Method
+from models.spec import ConfigError, RunSpec
+from wire.payload import EMPTY, Payload
+
+if TYPE_CHECKING:
+    import torch
+
+    from models.training import Progress
+
+
+@dataclass(frozen=True)
+class Announcement:
+    """What a client tells of itself at join; counts per class of the label map."""
+
+    num_train: int
+    num_test: int
+    class_counts: list[int]
+    test_counts: list[int]
+    feature_dim: int
+    num_parameters: int
+    num_buffers: int
+
+
+class Evaluation(NamedTuple):
+    """Test samples, and how many each rule (by its index in `Method.rules`) got right, for the model after `round`."""
+
+    round: int
+    num_test: int
+    correct: dict[int, int]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one exchange made: the uplink, what was evaluated in it, and the training's duration and mean loss."""
+
+    uplink: Payload
+    evaluations: list[Evaluation] = field(default_factory=list)
+    train_s: float = 0.0
+    loss: float = 0.0
+
+
+class Participant:
+    """A client half with its net and data, in its initial state until `load`."""
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        method: Method,
+        client_id: str,
+        data: ClientData,
+        constants: Mapping[str, Mapping[str, np.ndarray]] | None = None,
+        device: str = "auto",
+        threads: int | None = None,
+    ) -> None:
+        """Build net and client half.
+
+        Args:
+            spec: the run.
+            method: its method.
+            client_id: keys this client's random draws.
+            data: this client's samples.
+            constants: the run constants that the server half made.
+            device: `auto` takes a GPU if there is one.
+            threads: for torch; the run's own count by default.
+
+        Raises:
+            ConfigError: net, data and label map do not fit each other, or the method's settings are wrong.
+        """
+        seeding.set_threads(threads or spec.training.threads)
+        self._spec, self._method, self._client_id = spec, method, client_id
+        self._device = _pick_device(device)
+        if data.classes != spec.classes:
+            raise ConfigError(f"client {client_id}: expected label map {spec.classes}, its data have {data.classes}")
+        net = self._build_net(data.train_x.shape[1:])
+        self.announcement = _announce(spec, data, net)
+        self._test_x, self._test_y = self._moved(data.test_x), self._moved(data.test_y)
+        self._client = method.make_client(spec, methods.read_config(method, spec.method_config))
+        self._client.start(
+            ClientContext(
+                client=client_id,
+                net=net,
+                device=self._device,
+                train_x=self._moved(data.train_x),
+                train_y=self._moved(data.train_y),
+                class_counts=np.array(self.announcement.class_counts, np.int64),
+                constants=constants or {},
+            )
+        )
+        self._initial = self.arrays()
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the client's whole state; later training does not change these arrays."""
+        return {name: np.array(array) for name, array in self._client.arrays().items()}
+
+    def load(self, arrays: Mapping[str, np.ndarray] | None) -> None:
+        """Take up a state of `arrays`, or the initial one for `None`."""
+        self._client.load(self._initial if arrays is None else arrays)
+
+    def perform(
+        self, round: int, exchange: int, base: int, downlink: Payload, on_progress: Progress | None = None
+    ) -> Outcome:
+        """Take part in one exchange and return what goes up.
+
+        Args:
+            round: the round, from 1.
+            exchange: its exchange, from 0; the number of exchanges stands for the evaluation after the last round.
+            base: the round that made the global state of the downlink, 0 for none.
+            downlink: what came.
+            on_progress: see `models.training.Progress`.
+
+        Raises:
+            wire.errors.RecordError: the downlink is not what the method expects.
+            models.training.TrainingDivergedError: the loss is not finite.
+        """
+        is_last_evaluation = exchange == len(self._method.exchanges)
+        declared = self._method.exchanges[0 if is_last_evaluation else exchange]
+        seeding.seed_torch(self._spec.seed, "client", self._client_id, round, exchange)
+        self._client.receive(declared.name, declared.downlink.from_payload(downlink, self._known_dims(base)))
+        evaluations = []
+        if declared is self._method.exchanges[0] and base >= 1 and (is_last_evaluation or self._is_due(base)):
+            evaluations += self._evaluate(base, self._method.global_rules)
+        if is_last_evaluation:
+            return Outcome(EMPTY, evaluations)
+        train_s, loss = self._train(declared, round, exchange, on_progress)
+        uplink = self._client.uplink(declared.name).to_payload(self._spec.wire.value_dtype)
+        if declared is self._method.exchanges[-1] and self._is_due(round):
+            evaluations += self._evaluate(round, LOCAL_RULES)
+        return Outcome(uplink, evaluations, train_s, loss)
+
+    def _train(self, declared: Exchange, round: int, exchange: int, progress: Progress | None) -> tuple[float, float]:
+        from models.training import train
+
+        if not declared.trains:
+            return 0.0, 0.0
+        begin = time.perf_counter()
+        seed = seeding.derive(self._spec.seed, "client", self._client_id, round, exchange, "training")
+        loss = train(self._client, self._spec.training, seed, progress)
+        return time.perf_counter() - begin, loss
+
+    def _evaluate(self, round: int, rules: tuple[str, ...]) -> list[Evaluation]:
+        from models.evaluation import evaluate
+
+        if not rules:
+            return []
+        correct = evaluate(self._client, self._test_x, self._test_y, rules)
+        numbered = {self._method.rules.index(rule): count for rule, count in correct.items()}
+        return [Evaluation(round, len(self._test_y), numbered)]
+
+    def _is_due(self, round: int) -> bool:
+        return round % self._spec.evaluation.every == 0 or round == self._spec.num_rounds
+
+    def _known_dims(self, base: int) -> dict[str, int]:
+        """Return the sizes of record symbols that hold for any downlink; a model travels only once there is one."""
+        dims = {"K": self._spec.num_classes, "D": self.announcement.feature_dim}
+        if base >= 1:
+            dims |= {"P": self.announcement.num_parameters, "F": self.announcement.num_buffers}
+        return dims
+
+    def _build_net(self, input_shape: tuple[int, ...]) -> nets.Net:
+        model, spec = self._spec.model, self._spec
+        keys = (model.name,) if model.init == "common" else (model.name, self._client_id)
+        seeding.seed_torch(spec.seed, "init", *keys)
+        return nets.build_net(model.name, input_shape, model.feature_dim, spec.num_classes).to(self._device)
+
+    def _moved(self, array: np.ndarray) -> torch.Tensor:
+        import torch
+
+        return torch.from_numpy(np.array(array)).to(self._device)
+
+
+def _announce(spec: RunSpec, data: ClientData, net: nets.Net) -> Announcement:
+    return Announcement(
+        num_train=len(data.train_y),
+        num_test=len(data.test_y),
+        class_counts=np.bincount(data.train_y, minlength=spec.num_classes).tolist(),
+        test_counts=np.bincount(data.test_y, minlength=spec.num_classes).tolist(),
+        feature_dim=net.head.in_features,
+        num_parameters=nets.count_parameters(net),
+        num_buffers=nets.count_buffers(net),
+    )
+
+
+def _pick_device(device: str) -> torch.device:
+    import torch
+
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("[training] device = 'cuda': torch sees no GPU here; use 'auto' or 'cpu'")
+    return torch.device(device)

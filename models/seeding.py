@@ -1,0 +1,37 @@
+"""The one source of randomness: every draw is keyed by what it is for, and no generator's state is ever carried.
+
+So a repeated attempt repeats its draws, and nothing depends on which client ran first or in which process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+
+def derive(seed: int, *keys: str | int) -> int:
+    """Return a seed in [0, 2**63) for these keys (role, client id, round, purpose ...), the same in every process."""
+    text = "\n".join([str(int(seed)), *(f"{type(key).__name__}:{len(str(key))}:{key}" for key in keys)])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+
+
+def generator(seed: int, *keys: str | int) -> np.random.Generator:
+    """Return a new numpy generator for these keys."""
+    return np.random.default_rng(derive(seed, *keys))
+
+
+def seed_torch(seed: int, *keys: str | int) -> None:
+    """Reset torch's global generators, on all devices, to these keys."""
+    import torch
+
+    torch.manual_seed(derive(seed, *keys))
+
+
+def set_threads(num_threads: int) -> None:
+    """Fix torch's thread count and its choice of kernels: results are equal in bits only for equal thread counts."""
+    import torch
+
+    torch.set_num_threads(num_threads)
+    torch.backends.cudnn.deterministic = True
+    torch.backends.cudnn.benchmark = False

@@ -1,0 +1,105 @@
+"""Settings as people write them: TOML files, `--set table.key=value` over them, names and addresses."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from models.spec import ConfigError, nearest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+Tables = dict[str, dict[str, Any]]
+
+NAME_FORM = "1 to 64 letters, digits or . _ -, the first a letter or digit"
+ADDRESS_FORM = "host:port, such as 127.0.0.1:7071"
+
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_ADDRESS = re.compile(r"(\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<host>[^\s/:\[\]]+)):(?P<port>[0-9]{1,5})")
+
+
+def read_tables(path: Path | None, settings: Sequence[str]) -> Tables:
+    """Return the tables of a file (none: no tables) with each `--set` laid over them, in order."""
+    return apply_settings(read_toml(path) if path else {}, settings)
+
+
+def read_toml(path: Path) -> Tables:
+    """Read a file that consists of tables.
+
+    Raises:
+        ConfigError: the file cannot be read, is not TOML, or has a key outside all tables.
+    """
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: expected a readable TOML file, got {error.strerror}") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{path}: expected TOML, got {error}") from None
+    for name, table in content.items():
+        if not isinstance(table, dict):
+            raise ConfigError(f"{path.name}: {name} = {table!r}: expected every key to stand in a table such as [run]")
+    return content
+
+
+def apply_settings(tables: Mapping[str, Mapping[str, Any]], settings: Sequence[str]) -> Tables:
+    """Return the tables with each `table.key=value` set: the value read as TOML, or taken as text where it is none.
+
+    Raises:
+        ConfigError: a setting has another form.
+    """
+    merged = {name: dict(table) for name, table in tables.items()}
+    for setting in settings:
+        target, equals, text = setting.partition("=")
+        table, _, key = target.strip().partition(".")
+        if not (equals and table and key):
+            raise ConfigError(f"--set {setting}: expected table.key=value, such as --set run.num_rounds=3")
+        merged.setdefault(table, {})[key] = _read_value(text.strip())
+    return merged
+
+
+def source_of(path: Path | None, settings: Sequence[str]) -> str:
+    """Return what to call these settings in an error."""
+    names = ([path.name] if path else []) + (["--set"] if settings else [])
+    return " with ".join(names) or "the defaults"
+
+
+def refusal(where: str, target: str, value: Any, expected: str) -> ConfigError:
+    """Return the error for the value of `table.key`, in the form of `read_section`'s own."""
+    table, _, key = target.partition(".")
+    return ConfigError(f"{where} [{table}]: {key} = {value!r}: expected {expected}")
+
+
+def check_part(target: str, name: str, known: Collection[str], where: str) -> None:
+    """Refuse the name of a net, data set or the like that is neither known nor a `package.module:attribute`."""
+    if name not in known and ":" not in name:
+        table, _, key = target.partition(".")
+        raise ConfigError(f"{where} [{table}]: unknown {key} {name!r}; {nearest(name, known)}")
+
+
+def is_plain_name(text: str) -> bool:
+    """Tell whether a text has `NAME_FORM`, and so is safe as the name of a file."""
+    return _PLAIN_NAME.fullmatch(text) is not None
+
+
+def split_address(address: str) -> tuple[str, int] | None:
+    """Return host (an IPv6 one without its brackets) and port of an address that has `ADDRESS_FORM`, else nothing."""
+    parts = _ADDRESS.fullmatch(address)
+    if parts is None or int(parts["port"]) > 65535:
+        return None
+    return parts["ipv6"] or parts["host"], int(parts["port"])
+
+
+def _read_value(text: str) -> Any:
+    """Read one TOML value; dates have no use here, so one stays text."""
+    try:
+        content = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    value = content["value"]
+    return value if len(content) == 1 and isinstance(value, str | int | float | list | dict) else text

@@ -1,0 +1,149 @@
+"""What a run is, as far as its mathematics go: the sections of `run.toml` that clients need, and how they travel.
+
+`read_section` is the strict reader of every TOML table and of the spec that a `Welcome` carries: an unknown key is an
+error that names the nearest one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
+
+import msgspec
+
+StructT = TypeVar("StructT", bound=msgspec.Struct)
+
+Positive = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
+NotNegative = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+PositiveReal = Annotated[float, msgspec.Meta(gt=0, le=sys.float_info.max)]
+NotNegativeReal = Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)]
+Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
+
+
+class ConfigError(Exception):
+    """A setting that cannot be used; the text names the key, what was expected and what came."""
+
+
+class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The parent of every table of settings."""
+
+
+class DataConfig(Section, frozen=True):
+    """`[data]`: which samples there are and how they are spread over the clients."""
+
+    dataset: str = "digits"
+    root: str = ""
+    partition: str = "dirichlet"
+    alpha: PositiveReal = 0.5
+    min_size: NotNegative = 10
+    num_clients: Positive = 4
+    test_fraction: Share = 0.25
+    classes: list[str] = []
+
+
+class ModelConfig(Section, frozen=True):
+    """`[model]`: the net, split into a feature extractor of width `feature_dim` and a linear head."""
+
+    name: str = "cnn"
+    feature_dim: Positive = 50
+    init: Literal["common", "per_client"] = "common"
+
+
+class TrainingConfig(Section, frozen=True):
+    """`[training]`: the one training loop of all methods."""
+
+    local_epochs: NotNegative = 2
+    batch_size: Positive = 32
+    optimizer: Literal["sgd", "adam"] = "sgd"
+    lr: PositiveReal = 0.05
+    momentum: Share = 0.9
+    weight_decay: NotNegativeReal = 0.0
+    threads: Positive = 1
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+
+
+class EvaluationConfig(Section, frozen=True):
+    """`[evaluation]`: the headline rule (`auto`: the method's own), the interval in rounds, and whose test samples."""
+
+    rule: str = "auto"
+    every: Positive = 1
+    test: Literal["own", "global"] = "own"
+
+
+class WireConfig(Section, frozen=True):
+    """`[wire]`: how value arrays are encoded."""
+
+    value_dtype: Literal["f32", "f16", "bf16"] = "f32"
+
+
+class RunSpec(Section, frozen=True):
+    """All that both halves of a method must agree on; travels in the `Welcome`, and its JSON is the run's identity."""
+
+    run_id: str
+    seed: int
+    num_rounds: int
+    method: str
+    method_config: dict[str, Any]
+    classes: list[str]
+    data: DataConfig
+    model: ModelConfig
+    training: TrainingConfig
+    evaluation: EvaluationConfig
+    wire: WireConfig
+
+    @property
+    def num_classes(self) -> int:
+        """K, the size of the label map."""
+        return len(self.classes)
+
+
+def read_section(kind: type[StructT], table: Mapping[str, Any], where: str) -> StructT:
+    """Convert a table to its record.
+
+    Args:
+        kind: the record.
+        table: what was read.
+        where: what to call the table in an error, such as `run.toml [round]`.
+
+    Raises:
+        ConfigError: an unknown key (the nearest known one is named), a wrong type or a value out of range.
+    """
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    for key, value in table.items():
+        if key not in fields:
+            raise ConfigError(f"{where}: unknown key {key!r}; {nearest(key, fields)}")
+        _check_value(fields[key].type, key, value, where)
+    try:
+        return msgspec.convert(table, kind)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{where}: {error}") from None
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """Return the hint for an unknown name: the nearest known one, or all of them."""
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+
+
+def read_spec(table: Mapping[str, Any]) -> RunSpec:
+    """Read the spec that a `Welcome` carried.
+
+    Raises:
+        ConfigError: the coordinator's spec has keys or values that this version does not know.
+    """
+    return read_section(RunSpec, table, "the coordinator's run")
+
+
+def _check_value(kind: Any, key: str, value: Any, where: str) -> None:
+    """Refuse a value that is not of this type, with what was expected and what came."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(value, Mapping):
+        read_section(kind, value, f"{where} [{key}]")
+        return
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        choices = " or ".join(map(repr, get_args(kind))) if get_origin(kind) is Literal else ""
+        expected = f"expected {choices}" if choices else str(error).replace("Expected", "expected", 1)
+        raise ConfigError(f"{where}: {key} = {value!r}: {expected}") from None

@@ -1,0 +1,1 @@
+"""The tests of protoedge; they mirror the packages."""

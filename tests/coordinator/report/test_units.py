@@ -1,0 +1,42 @@
+"""Figures as people read them."""
+
+import pytest
+
+from coordinator.report.units import show_bytes, show_count, show_mebibytes, show_seconds
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 B"),
+        (512, "512 B"),
+        (1023, "1023 B"),
+        (1024, "1.0 KiB"),
+        (8397, "8.2 KiB"),
+        (1024 * 1024 - 1, "1.0 MiB"),
+        (5 * 1024**4, "5.0 TiB"),
+        (5000 * 1024**4, "5000.0 TiB"),
+    ],
+)
+def test_bytes(size: int, text: str) -> None:
+    assert show_bytes(size) == text
+
+
+@pytest.mark.parametrize(
+    ("duration", "text"),
+    [
+        (0, "0.0 ms"),
+        (0.0042, "4.2 ms"),
+        (0.84, "0.84 s"),
+        (59.994, "59.99 s"),
+        (59.996, "1 min 00 s"),
+        (185, "3 min 05 s"),
+        (7800, "2 h 10 min"),
+    ],
+)
+def test_seconds(duration: float, text: str) -> None:
+    assert show_seconds(duration) == text
+
+
+def test_counts_and_memory() -> None:
+    assert (show_count(20_000), show_mebibytes(1536 * 2**20)) == ("20,000", "1,536.0 MiB")

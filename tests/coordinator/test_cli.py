@@ -1,0 +1,150 @@
+"""The command `coordinator`, as a process: exit codes, one clear line for an error, and never a traceback."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from coordinator import cli
+from coordinator.config import RunConfig, load
+from wire.exit_codes import ExitCode
+from wire.version import PROTOCOL_VERSION
+
+
+def coordinator(*args: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "coordinator", *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def test_the_exit_codes_are_those_of_the_contract() -> None:
+    assert {code.name: code.value for code in ExitCode} == {
+        "FINISHED": 0,
+        "BAD_CONFIG": 2,
+        "REFUSED": 3,
+        "FAILED": 4,
+        "INTERRUPTED": 5,
+    }
+
+
+def test_check_config_prints_the_effective_config(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text("[run]\nseed = 3\n")
+    done = coordinator("check-config", "--config", path, "--set", "round.fraction=0.5")
+    assert (done.returncode, done.stderr) == (ExitCode.FINISHED, "")
+    path.write_text(done.stdout)
+    assert load(path, []) == load(None, ["run.seed=3", "round.fraction=0.5"])
+
+
+@pytest.mark.parametrize("command", ["serve", "loopback", "check-config"])
+def test_a_bad_config_is_one_line_and_exit_2(tmp_path: Path, command: str) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text("[round]\nfractoin = 1\n")
+    done = coordinator(command, "--config", path)
+    assert (done.returncode, done.stdout) == (ExitCode.BAD_CONFIG, "")
+    assert done.stderr == "coordinator: run.toml [round]: unknown key 'fractoin'; did you mean 'fraction'?\n"
+
+
+@pytest.mark.parametrize("args", [[], ["serve"], ["check-confg"], ["check-config", "--sett", "a.b=1"]])
+def test_bad_arguments_are_exit_2(args: list[str]) -> None:
+    done = coordinator(*args)
+    assert done.returncode == ExitCode.BAD_CONFIG
+    assert "coordinator" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_methods_prints_the_table() -> None:
+    done = coordinator("methods", "--format", "json")
+    assert (done.returncode, done.stderr) == (ExitCode.FINISHED, "")
+    assert any(row["default"] for row in json.loads(done.stdout))
+
+
+def test_version_names_package_and_protocol() -> None:
+    done = coordinator("--version")
+    assert done.returncode == ExitCode.FINISHED
+    assert done.stdout.startswith("protoedge ")
+    assert done.stdout.endswith(f", protocol {PROTOCOL_VERSION}\n")
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_a_signal_before_the_daemon_is_up_ends_quietly(name: str) -> None:
+    script = (
+        "import os, signal, sys\nfrom coordinator import cli\n"
+        f"cli._parser = lambda: os.kill(os.getpid(), signal.{name})\n"
+        "sys.exit(cli.main(['methods']))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (ExitCode.INTERRUPTED, "", "")
+
+
+@pytest.mark.parametrize("args", [["methods"], ["check-config"], ["--version"]])
+def test_a_reader_that_goes_away_is_no_traceback(args: list[str]) -> None:
+    command = [sys.executable, "-m", "coordinator", *args]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    with process.stderr:
+        assert process.stderr.read() == ""
+    assert process.wait(timeout=60) == ExitCode.INTERRUPTED
+
+
+@pytest.fixture
+def apps(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, RunConfig, Path]]:
+    """Put a recorder in the place of both apps, and let a test's `main` change nothing for the others."""
+    calls: list[tuple[str, RunConfig, Path]] = []
+
+    def app(name: str) -> Any:
+        def enter(config: RunConfig, folder: Path) -> int:
+            calls.append((name, config, folder))
+            return ExitCode.FAILED
+
+        return enter
+
+    for module, name in (("coordinator.app", "serve"), ("coordinator.loopback", "loopback")):
+        stand_in = ModuleType(module)
+        setattr(stand_in, name, app(name))
+        monkeypatch.setitem(sys.modules, module, stand_in)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    return calls
+
+
+def test_serve_enters_the_app_and_returns_its_code(apps: list[tuple[str, RunConfig, Path]], tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text("[run]\nseed = 3\n")
+    assert cli.main(["serve", "--config", str(path), "--set", "run.num_rounds=2"]) == ExitCode.FAILED
+    assert apps == [("serve", load(path, ["run.num_rounds=2"]), tmp_path)]
+    assert sys.path[-1] == str(tmp_path)
+
+
+def test_loopback_alone_runs_the_defaults(apps: list[tuple[str, RunConfig, Path]]) -> None:
+    cli.main(["loopback"])
+    assert apps == [("loopback", load(None, []), Path.cwd())]
+
+
+def test_loopback_waits_for_as_many_clients_as_it_starts(
+    apps: list[tuple[str, RunConfig, Path]], tmp_path: Path
+) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text("[data]\nnum_clients = 8\n[round]\nmin_available_clients = 6\n")
+    cli.main(["loopback", "--config", str(path), "--clients", "3"])
+    ((_, config, _),) = apps
+    assert (config.data.num_clients, config.min_available_clients) == (3, 3)
+
+
+def test_a_config_error_of_the_app_is_exit_2_too(
+    apps: list[tuple[str, RunConfig, Path]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from models.spec import ConfigError
+
+    def fail(config: RunConfig, folder: Path) -> int:
+        raise ConfigError("port 7071 is in use")
+
+    monkeypatch.setattr(sys.modules["coordinator.loopback"], "loopback", fail)
+    assert cli.main(["loopback"]) == ExitCode.BAD_CONFIG
+    assert capsys.readouterr().err == "coordinator: port 7071 is in use\n"

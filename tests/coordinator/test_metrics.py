@@ -1,0 +1,324 @@
+"""The accounts of a run, by numbers made by hand."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from coordinator.metrics import Cost, Ledger
+from models.spec import EvaluationConfig
+from tests.coordinator.accounting import READY, SPEC, TASK, TWO, UPDATE, Book, ledger, report, scored
+
+MEMORY = {"coordinator_peak_rss_bytes": 40 << 20, "client_peak_rss_bytes": None}
+
+
+def summary_of(accounts: Ledger, mode: str = "loopback") -> dict[str, Any]:
+    return accounts.summary(mode, MEMORY, {"python": "3"})
+
+
+def whole_run() -> Book:
+    """Three rounds: the second one fails after its first exchange, bob misses the end of the third."""
+    book = Book()
+    book.round(
+        1,
+        100,
+        {"ann": report(0.5), "bob": report(1)},
+        {"ann": report(1, scored(1, 10, head=5, local=4)), "bob": report(0.5, scored(1, 30, head=21, local=30))},
+    )
+    book.ledger.round_opened(2, 110)
+    told = {"ann": report(0, scored(1, 10, anchor=10)), "bob": report(0, scored(1, 30, anchor=0))}
+    book.exchange(2, 0, 110, told)
+    book.open(2, 1, 112, {"ann": report(0, scored(2, 10, head=10))})
+    book.ledger.refused("stale")
+    book.close(2, 120, "failed", "1 of 2 updates")
+    book.round(3, 120, told, {"ann": report(2, scored(3, 10, head=9))})
+    book.exchange(3, 2, 130, {"ann": report(0, scored(3, 10, anchor=5)), "bob": report(0, scored(3, 30, anchor=30))})
+    return book
+
+
+def test_the_summary_has_every_key_of_the_contract() -> None:
+    summary = summary_of(ledger())
+    assert summary.keys() >= {
+        "run_id", "method", "mode", "seed", "num_rounds", "rounds_completed", "num_clients", "accuracy",
+        "accuracy_by_rule", "uplink", "downlink", "init", "global_hash", "round_s", "coordination_s", "memory",
+        "updates", "versions",
+    }  # fmt: skip
+    traffic = {"elements", "predicted_elements", "payload_bytes", "encoded_bytes", "wire_bytes"}
+    assert summary["uplink"].keys() & summary["downlink"].keys() >= traffic
+    assert summary["init"].keys() >= {"payload_bytes", "encoded_bytes"}
+    assert summary["accuracy"].keys() >= {"rule", "best", "best_round", "last", "per_client"}
+    assert summary["updates"].keys() == {"accepted", "duplicate", "stale", "refused"}
+    assert set(summary["memory"]) == {
+        f"{kind}_peak_rss_bytes" for kind in ("coordinator", "aggregator", "client", "trainer")
+    }
+    assert json.loads(json.dumps(summary, allow_nan=False)) == summary
+
+
+def test_accuracy_is_weighted_by_test_samples_and_stands_beside_the_plain_mean() -> None:
+    by_rule = summary_of(whole_run().ledger)["accuracy_by_rule"]
+    assert by_rule["head"] == {
+        "best": 9 / 10,
+        "best_round": 3,
+        "last": 9 / 10,
+        "mean": {"best": 9 / 10, "best_round": 3, "last": 9 / 10},
+    }
+    assert by_rule["local_prototype"] == {
+        "best": 34 / 40,
+        "best_round": 1,
+        "last": 34 / 40,
+        "mean": {"best": pytest.approx((0.4 + 1) / 2), "best_round": 1, "last": pytest.approx((0.4 + 1) / 2)},
+    }
+
+
+def test_a_global_rule_is_booked_to_the_round_that_made_the_state() -> None:
+    summary = summary_of(whole_run().ledger)
+    assert summary["accuracy"]["rule"] == "anchor"
+    assert summary["accuracy_by_rule"]["anchor"]["mean"] == {"best": 0.75, "best_round": 3, "last": 0.75}
+    assert (summary["accuracy"]["best"], summary["accuracy"]["best_round"]) == (35 / 40, 3)
+    assert summary["accuracy"]["per_client"] == {"ann": 0.5, "bob": 1.0}
+
+
+def test_scores_of_a_failed_round_do_not_count() -> None:
+    book = Book()
+    book.ledger.round_opened(1, 0)
+    book.exchange(1, 0, 0, {"ann": report(0), "bob": report(0)})
+    book.exchange(1, 1, 2, {"ann": report(0, scored(1, 10, head=10))})
+    book.close(1, 5, "failed", "nothing to aggregate")
+    assert summary_of(book.ledger)["accuracy_by_rule"]["head"]["best"] is None
+    book.round(2, 10, {}, {"bob": report(0, scored(2, 30, head=15))})
+    assert summary_of(book.ledger)["accuracy_by_rule"]["head"]["best"] == 0.5
+
+
+def test_a_score_told_twice_counts_once() -> None:
+    book = whole_run()
+    totals = summary_of(book.ledger)["accuracy_by_rule"]["anchor"]
+    assert totals["best_round"] == 3
+    assert book.ledger.headline(1).accuracy["anchor"] == 10 / 40
+    assert book.ledger.headline(1).accuracy["head"] == 26 / 40
+
+
+@pytest.mark.parametrize(
+    "impossible", [scored(9, 10, head=9), scored(0, 10, head=9), scored(1, 10, head=11), scored(1, 10, head=-1)]
+)
+def test_an_impossible_score_is_left_out(impossible: Any) -> None:
+    book = Book()
+    book.round(1, 0, {}, {"ann": report(0, impossible), "bob": report(0, scored(1, 30, head=15))})
+    assert summary_of(book.ledger)["accuracy_by_rule"]["head"]["best"] == 0.5
+
+
+def test_a_client_without_test_samples_weighs_nothing() -> None:
+    book = Book()
+    book.round(1, 0, {}, {"ann": report(0, scored(1, 0, head=0)), "bob": report(0, scored(1, 30, head=15))})
+    accuracy = summary_of(book.ledger)["accuracy_by_rule"]["head"]
+    assert (accuracy["best"], accuracy["mean"]["best"]) == (0.5, 0.5)
+
+
+def test_a_round_that_nobody_tested_is_absent() -> None:
+    book = Book()
+    book.round(1, 0, {}, {"ann": report(0, scored(1, 10, head=5))})
+    book.round(2, 10, {}, {"ann": report(0)})
+    accuracy = summary_of(book.ledger)["accuracy_by_rule"]["head"]
+    assert (accuracy["best_round"], accuracy["last"]) == (1, 0.5)
+    assert book.ledger.latest().accuracy == {"head": 0.5}
+
+
+def test_the_config_names_the_headline() -> None:
+    accounts = Ledger(replace(SPEC, evaluation=EvaluationConfig(rule="head")), TWO)
+    assert summary_of(accounts)["accuracy"]["rule"] == "head"
+
+
+def test_traffic_is_added_up_and_predicted() -> None:
+    """Means up: ann and bob hold 2 classes each, 2 values of 4 bytes and a count; weights up: 100 values.
+
+    Means down: nothing known in round 1, then 3 classes; weights down: a value per completed round.
+    """
+    summary = summary_of(whole_run().ledger)
+    num_updates = 4 + 3 + 3
+    up_elements = (8 + 200) + (8 + 100) + (8 + 100)
+    assert summary["uplink"] == {
+        "elements": 4 * num_updates,
+        "predicted_elements": up_elements,
+        "payload_bytes": 24 * num_updates,
+        "predicted_payload_bytes": 4 * up_elements + 3 * 2 * 2 * 4,
+        "encoded_bytes": 50 * num_updates,
+        "wire_bytes": 54 * num_updates,
+        "resent_bytes": 0,
+    }
+    down_elements = 0 + 2 * (3 * 2 + 1) + 2 * (3 * 2 + 1)
+    assert summary["downlink"]["elements"] == 8 * 12
+    assert summary["downlink"]["predicted_elements"] == down_elements
+    assert summary["downlink"]["predicted_payload_bytes"] == 4 * down_elements + 2 * 2 * 3 * 2
+    assert summary["updates"] == {"accepted": num_updates, "duplicate": 0, "stale": 1, "refused": 0}
+
+
+def test_the_evaluation_is_counted_apart() -> None:
+    evaluation = summary_of(whole_run().ledger)["evaluation"]
+    assert evaluation["accepted"] == 2
+    assert evaluation["downlink"]["elements"] == 16
+    assert evaluation["downlink"]["predicted_elements"] == 2 * 3 * 2
+    assert evaluation["uplink"]["predicted_elements"] == evaluation["uplink"]["predicted_payload_bytes"] == 0
+
+
+def test_classes_of_a_failed_round_stay_unknown() -> None:
+    book = Book()
+    book.ledger.round_opened(1, 0)
+    book.exchange(1, 0, 0, {"ann": report(0)})
+    book.open(1, 1, 2, {})
+    assert book.ledger.facts("bob").num_classes_known == 2
+    book.close(1, 5, "failed", "1 of 2 updates")
+    assert book.ledger.facts("bob").num_classes_known == 0
+    assert book.ledger.facts("bob").rounds_completed == 0
+
+
+def test_a_repeated_task_counts_only_on_the_wire() -> None:
+    book = Book()
+    book.open(1, 0, 0, {"ann": report(0)})
+    book.ledger.task_sent("ann", TASK, 0.5)
+    (line, *_) = map(json.loads, book.ledger.exchange_closed({}, 2))
+    assert (line["down"]["elements"], line["down"]["payload_bytes"], line["down"]["encoded_bytes"]) == (8, 40, 60)
+    assert (line["down"]["wire_bytes"], line["down"]["resent_bytes"]) == (128, 60)
+    assert line["turnaround_s"] == 1
+
+
+def test_a_line_says_what_became_of_a_client() -> None:
+    book = Book()
+    book.open(1, 0, 10, {"ann": report(0.5, scored(1, 10, head=9))})
+    ann, bob, server = map(json.loads, book.ledger.exchange_closed({"loss": float("nan"), "share": 0.5}, 13))
+    assert (ann["client"], ann["status"], ann["exchange"], ann["round"]) == ("ann", "accepted", "means", 1)
+    assert (ann["train_s"], ann["checkpoint_s"], ann["encode_s"], ann["turnaround_s"]) == (0.5, 0.25, 0.25, 1)
+    assert ann["evaluations"] == [{"round": 1, "num_test": 10, "correct": {"head": 9}}]
+    assert (ann["up"]["predicted_elements"], ann["up"]["predicted_payload_bytes"]) == (4, 24)
+    assert (bob["client"], bob["status"], bob["up"]["encoded_bytes"], bob["train_s"]) == ("bob", "missing", 0, None)
+    assert bob["down"]["encoded_bytes"] == 60
+    assert bob["up"]["predicted_elements"] == 0
+    assert (server["metrics"], server["exchange_s"]) == ({"loss": None, "share": 0.5}, 3)
+
+
+def test_coordination_is_the_round_without_its_slowest_client() -> None:
+    """Ann works 1 + 1.5 s and bob 1.5 + 1 s, each with half a second of checkpoint and encoding per exchange."""
+    book = whole_run()
+    first, failed, third = map(json.loads, book.round_lines)
+    assert (first["round_s"], first["coordination_s"]) == (5, 5 - 2.5)
+    assert (third["round_s"], third["coordination_s"]) == (5, 5 - 3)
+    assert (failed["status"], failed["reason"], failed["round_s"]) == ("failed", "1 of 2 updates", 10)
+    assert summary_of(book.ledger)["coordination_s"] == {"median": 2.25, "p95": pytest.approx(2.475)}
+    assert summary_of(book.ledger)["round_s"] == {"median": 5, "p95": 5}
+
+
+def test_a_round_counts_who_was_there_at_its_end() -> None:
+    book = whole_run()
+    told = [(view.ok, view.failed, view.late) for view in map(book.ledger.headline, (1, 2, 3))]
+    assert told == [(2, 0, 0), (1, 1, 1), (1, 1, 0)]
+    assert book.ledger.latest().round == 3
+    assert book.ledger.headline(2).up_bytes == 3 * 50
+    assert book.ledger.headline(2).down_bytes == 4 * 60
+    assert summary_of(book.ledger)["global_hash"] == ["hash1", "hash2", "hash3"]
+    assert (summary_of(book.ledger)["rounds_completed"], summary_of(book.ledger)["rounds_failed"]) == (2, 1)
+
+
+def test_a_round_that_never_opened_can_fail() -> None:
+    book = Book()
+    book.close(1, 60, "failed", "1 of 2 clients")
+    view = book.ledger.latest()
+    assert (view.ok, view.failed, view.seconds, view.reason) == (0, 0, None, "1 of 2 clients")
+
+
+def test_there_is_no_latest_round_before_the_first() -> None:
+    with pytest.raises(LookupError, match="no round"):
+        ledger().latest()
+
+
+def test_refusals_and_constants_are_counted() -> None:
+    accounts = ledger()
+    for code in ("duplicate", "duplicate", "stale", "not_in_cohort"):
+        accounts.refused(code)
+    accounts.init_sent("ann", Cost(10, 40, 70, 74))
+    accounts.init_sent("bob", Cost(10, 40, 70, 74))
+    summary = summary_of(accounts)
+    assert summary["updates"] == {"accepted": 0, "duplicate": 2, "stale": 1, "refused": 1}
+    assert summary["init"] == {"elements": 20, "payload_bytes": 80, "encoded_bytes": 140, "wire_bytes": 148}
+
+
+@pytest.mark.parametrize("rounds_first", [False, True])
+def test_replay_ends_in_the_same_summary(rounds_first: bool) -> None:
+    book = whole_run()
+    accounts = ledger()
+    lines = [book.exchange_lines, book.round_lines]
+    for some in reversed(lines) if rounds_first else lines:
+        accounts.replay(some)
+    assert summary_of(accounts) == summary_of(book.ledger)
+    assert accounts.headline(3) == book.ledger.headline(3)
+
+
+def test_a_resumed_exchange_ends_in_the_same_summary() -> None:
+    first = {"ann": report(0.5), "bob": report(1)}
+    last = {"ann": report(1, scored(1, 10, head=5)), "bob": report(0.5, scored(1, 30, head=21))}
+    straight = Book()
+    straight.round(1, 0, first, last)
+    broken, resumed = Book(), Book()
+    broken.ledger.init_sent("ann", Cost(10, 40, 70, 74))
+    straight.ledger.init_sent("ann", Cost(10, 40, 70, 74))
+    broken.ledger.round_opened(1, 0)
+    broken.exchange(1, 0, 0, first)
+    resumed.ledger.replay(broken.exchange_lines)
+    resumed.ledger.round_opened(1, 50, resumed=True)
+    resumed.exchange(1, 1, 50, last)
+    resumed.close(1, 60)
+    assert resumed.ledger.latest().seconds is None
+    timed = ("round_s", "coordination_s", "null_reasons")
+    expected, got = summary_of(straight.ledger), summary_of(resumed.ledger)
+    got["init"] = expected["init"]  # sent after the last line before the end, and not sent again
+    assert {key: got[key] for key in got if key not in timed} == {
+        key: expected[key] for key in expected if key not in timed
+    }
+    assert got["null_reasons"]["round_s.median"] == "no round was completed without a restart"
+
+
+def test_an_unannounced_client_has_no_prediction() -> None:
+    accounts = Ledger(SPEC, TWO)
+    accounts.round_opened(1, 0)
+    accounts.exchange_opened(1, 0, ["ann"], 0)
+    accounts.task_sent("ann", TASK, 0)
+    accounts.update_accepted("ann", UPDATE, report(0), 1)
+    accounts.exchange_closed({}, 2)
+    summary = summary_of(accounts)
+    assert summary["uplink"]["predicted_elements"] is None
+    assert "announced" in summary["null_reasons"]["uplink.predicted_elements"]
+    assert summary["uplink"]["elements"] == 4
+
+
+def test_every_null_has_a_reason() -> None:
+    summary = summary_of(whole_run().ledger, "simulate")
+    assert summary["uplink"]["wire_bytes"] is summary["wire_bytes_source"] is None
+    assert set(summary["null_reasons"]) == {
+        "uplink.wire_bytes", "downlink.wire_bytes", "init.wire_bytes", "evaluation.uplink.wire_bytes",
+        "evaluation.downlink.wire_bytes", "wire_bytes_source", "memory.aggregator_peak_rss_bytes",
+        "memory.client_peak_rss_bytes", "memory.trainer_peak_rss_bytes",
+    }  # fmt: skip
+    assert all(summary["null_reasons"].values())
+
+
+def test_a_caller_may_know_the_reason_better() -> None:
+    path = "memory.trainer_peak_rss_bytes"
+    reasons = ledger().summary("serve", {}, {}, {path: "no trainer lives here"})["null_reasons"]
+    assert reasons[path] == "no trainer lives here"
+
+
+def test_nothing_is_booked_while_no_exchange_is_open() -> None:
+    with pytest.raises(LookupError, match="no exchange is open"):
+        ledger().task_sent("ann", TASK, 0)
+
+
+def test_the_accounts_stay_small() -> None:
+    """A long run's lines are forgotten but for one per round."""
+    book = Book()
+    for round in range(1, 301):
+        told = {client: report(0, scored(round - 1, 10, anchor=5)) for client in READY}
+        book.round(round, 10 * round, told, {client: report(0, scored(round, 10, head=5)) for client in READY})
+        book.exchange_lines.clear()
+    assert len(book.ledger._accuracies._pending) <= 2
+    assert not book.ledger._accounts
+    assert summary_of(book.ledger)["accuracy_by_rule"]["anchor"]["last"] == 0.5

@@ -1,0 +1,233 @@
+"""What every registered method must keep, whatever it does."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import fields
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models import methods
+from models.checkpoint import state_hash
+from models.methods.api import RoundFailedError, Server, Update
+from models.spec import WireConfig
+from tests.models.federation import Exchanged, Federation
+from tests.models.small_run import UNEVEN, make_data, make_spec
+from wire.payload import VALUE_DTYPES, Payload, Record
+
+pytestmark = pytest.mark.parametrize("name", methods.names())
+
+ROOT = Path(__file__).parents[3]
+
+
+def federation(name: str, value_dtype: str = "f32", labels: Mapping[str, list[int]] = UNEVEN) -> Federation:
+    spec = make_spec(name, wire=WireConfig(value_dtype=value_dtype))  # type: ignore[arg-type]
+    return Federation(spec, {client: make_data(held) for client, held in labels.items()})
+
+
+def fresh_server(run: Federation) -> Server:
+    return run.method.make_server(run.spec, methods.read_config(run.method, run.spec.method_config))
+
+
+def sent_down(run: Federation, number: int) -> list[str]:
+    """Hashes of the downlinks of a round."""
+    return [
+        state_hash(run.server.configure(number, exchange.name).to_payload().arrays) for exchange in run.method.exchanges
+    ]
+
+
+def payloads(done: list[Exchanged]) -> Iterator[Payload]:
+    for exchanged in done:
+        yield exchanged.downlink
+        yield from exchanged.uplinks.values()
+
+
+def test_it_is_registered_in_full(name: str) -> None:
+    method = methods.find(name)
+    assert method.summary
+    assert method.paper
+    assert method.exchanges
+    assert method.default_rule in method.rules
+    assert len(set(method.rules)) == len(method.rules)
+    assert all(issubclass(record, Record) for each in method.exchanges for record in (each.downlink, each.uplink))
+    assert len({exchange.name for exchange in method.exchanges}) == len(method.exchanges)
+
+
+def test_two_runs_are_equal_in_bits(name: str) -> None:
+    hashes = []
+    for _ in range(2):
+        run = federation(name)
+        sent = [state_hash(payload.arrays) for number in (1, 2) for payload in payloads(run.round(number))]
+        hashes.append((sent, state_hash(run.server.arrays())))
+    assert hashes[0] == hashes[1]
+
+
+def test_a_server_goes_on_from_its_arrays(name: str) -> None:
+    run, other = federation(name), federation(name)
+    for number in (1, 2):
+        run.round(number)
+        other.round(number)
+    other.server = fresh_server(other)
+    other.server.load({key: array.copy() for key, array in run.server.arrays().items()})
+    assert state_hash(other.server.arrays()) == state_hash(run.server.arrays())
+    assert sent_down(other, 3) == sent_down(run, 3)
+    for finished in (run, other):
+        finished.round(3)
+    assert state_hash(other.server.arrays()) == state_hash(run.server.arrays())
+
+
+def test_an_empty_state_is_the_one_before_the_first_round(name: str) -> None:
+    run = federation(name)
+    before = state_hash(run.server.arrays())
+    run.round(1)
+    run.server.load({})
+    assert state_hash(run.server.arrays()) == before == state_hash(fresh_server(run).arrays())
+
+
+def test_earlier_arrays_do_not_change_later(name: str) -> None:
+    run = federation(name)
+    run.round(1)
+    states = [run.server.arrays(), run.clients["a"].arrays()]
+    hashes = [state_hash(state) for state in states]
+    run.round(2)
+    assert [state_hash(state) for state in states] == hashes
+
+
+def test_a_client_goes_on_from_its_arrays(name: str) -> None:
+    run, other = federation(name), federation(name)
+    run.round(1)
+    other.round(1)
+    other.clients = federation(name).clients
+    ups = [[state_hash(payload.arrays) for payload in payloads(each.round(2))] for each in (run, other)]
+    assert ups[0] == ups[1]
+    assert [state_hash(run.clients[client].arrays()) for client in UNEVEN] == [
+        state_hash(other.clients[client].arrays()) for client in UNEVEN
+    ]
+
+
+def test_a_round_that_did_not_count_leaves_no_trace(name: str) -> None:
+    run, undisturbed = federation(name), federation(name)
+    for each in (run, undisturbed):
+        each.round(1)
+    start, kept, known = dict(run.server.arrays()), dict(run.kept), set(run.known)
+    run.round(2)
+    run.server.load(start)
+    run.kept, run.base, run.known = kept, 1, known
+    run.round(3)
+    undisturbed.round(3)
+    assert state_hash(run.server.arrays()) == state_hash(undisturbed.server.arrays())
+    assert [state_hash(client.arrays()) for client in run.clients.values()] == [
+        state_hash(client.arrays()) for client in undisturbed.clients.values()
+    ]
+
+
+def test_the_order_of_arrival_does_not_count(name: str) -> None:
+    orders = (["a", "b", "c", "d"], ["d", "c", "b", "a"], ["c", "a", "d", "b"])
+    hashes = set()
+    for order in orders:
+        run = federation(name)
+        for number in (1, 2):
+            run.round(number, order)
+        hashes.add(state_hash(run.server.arrays()))
+    assert len(hashes) == 1
+
+
+def test_it_goes_on_without_some_clients(name: str) -> None:
+    run = federation(name)
+    for number, cohort in enumerate((["a"], ["b", "d"], ["a", "b", "c", "d"]), start=1):
+        done = run.round(number, cohort)
+        assert all(np.isfinite(array).all() for payload in payloads(done) for array in payload.arrays.values())
+    assert all(np.isfinite(array).all() for array in run.server.arrays().values())
+
+
+def test_clients_without_samples_alone_fail_the_round_or_change_nothing(name: str) -> None:
+    run = federation(name)
+    run.round(1)
+    before = state_hash(run.server.arrays())
+    with suppress(RoundFailedError):
+        run.round(2, ["d"])
+    assert state_hash(run.server.arrays()) == before
+
+
+def test_no_updates_at_all_fail_the_round_or_change_nothing(name: str) -> None:
+    run = federation(name)
+    run.round(1)
+    before = state_hash(run.server.arrays())
+    none: list[Update] = []
+    with suppress(RoundFailedError):
+        for exchange in run.method.exchanges:
+            run.server.aggregate(2, exchange.name, iter(none))
+    assert state_hash(run.server.arrays()) == before
+
+
+def test_an_absent_class_never_becomes_zeros(name: str) -> None:
+    run = federation(name)
+    for number in (1, 2, 3):
+        for exchanged in run.round(number):
+            records = [(exchanged.exchange.downlink, exchanged.downlink)]
+            records += [(exchanged.exchange.uplink, payload) for payload in exchanged.uplinks.values()]
+            for record, payload in records:
+                for array in rows_by_class(record, payload):
+                    assert array.any(axis=tuple(range(1, array.ndim))).all()
+
+
+def rows_by_class(record: type[Record], payload: Payload) -> Iterator[np.ndarray]:
+    """The value arrays whose first dimension is that of a list of class ids."""
+    listed = {spec.metadata["dims"][0] for spec in fields(record) if spec.metadata["kind"] == "class_ids"}
+    for spec in fields(record):
+        if spec.metadata["kind"] == "values" and spec.metadata["dims"][0] in listed:
+            yield payload.arrays[spec.name]
+
+
+@pytest.mark.parametrize("value_dtype", VALUE_DTYPES)
+def test_predicted_sizes_are_the_measured_ones(name: str, value_dtype: str) -> None:
+    run = federation(name, value_dtype)
+    for number, cohort in enumerate((["b", "c"], ["a", "b", "c", "d"]), start=1):
+        for exchanged in run.round(number, cohort):
+            exchange, facts = exchanged.exchange, exchanged.downlink_facts
+            predicted = exchange.downlink.sizes(exchange.downlink_dims(facts), value_dtype)
+            assert exchanged.downlink.sizes == predicted, f"downlink of round {number}"
+            for client, uplink in exchanged.uplinks.items():
+                predicted = exchange.uplink.sizes(exchange.uplink_dims(run.facts(client)), value_dtype)
+                assert uplink.sizes == predicted, f"uplink of client {client}"
+
+
+def test_every_rule_counts_no_more_than_there_is(name: str) -> None:
+    run = federation(name)
+    seen: set[int] = set()
+    for number in (1, 2):
+        for outcome in run.round(number)[-1].outcomes.values():
+            for evaluation in outcome.evaluations:
+                seen |= set(evaluation.correct)
+                assert all(0 <= count <= evaluation.num_test for count in evaluation.correct.values())
+    for outcome in run.final_evaluation().values():
+        seen |= {rule for evaluation in outcome.evaluations for rule in evaluation.correct}
+    assert seen == set(range(len(run.method.rules)))
+
+
+def test_daemons_can_import_it_without_torch(name: str) -> None:
+    method = methods.find(name)
+    modules = [module for module in (method.config.__module__, server_module(name)) if not imports_torch(module)]
+    assert method.config.__module__ in modules
+    code = f"import sys, {', '.join(modules)}; assert not {{'torch', 'sklearn', 'zmq'}} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, cwd=ROOT)
+
+
+def server_module(name: str) -> str:
+    return methods.find(name).server.partition(":")[0]
+
+
+def imports_torch(module: str) -> bool:
+    """Whether a module's own text imports torch: a server half that trains does."""
+    found = find_spec(module)
+    assert found is not None
+    assert found.origin is not None
+    nodes = list(ast.walk(ast.parse(Path(found.origin).read_text())))
+    imported = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    imported += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    return any(name.split(".")[0] == "torch" for name in imported)

@@ -1,0 +1,39 @@
+"""A run that is small enough for any test, and clients that are uneven enough to meet every special case."""
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from models.data import ClientData
+from models.spec import DataConfig, EvaluationConfig, ModelConfig, RunSpec, TrainingConfig, WireConfig
+
+
+def make_spec(method: str, num_classes: int = 4, **changes: Any) -> RunSpec:
+    """A small run; `changes` replace whole sections or plain fields of it."""
+    fields: dict[str, Any] = {
+        "run_id": "test",
+        "seed": 0,
+        "num_rounds": 3,
+        "method": method,
+        "method_config": {},
+        "classes": [str(label) for label in range(num_classes)],
+        "data": DataConfig(),
+        "model": ModelConfig(name="cnn", feature_dim=6),
+        "training": TrainingConfig(local_epochs=1, batch_size=4),
+        "evaluation": EvaluationConfig(),
+        "wire": WireConfig(),
+    }
+    return RunSpec(**{**fields, **changes})
+
+
+def make_data(labels: Collection[int], num_classes: int = 4, seed: int = 0) -> ClientData:
+    """Noisy 4 x 4 images, lighter with the class id; the test part equals the train part."""
+    y = np.array(list(labels), np.int64)
+    x = np.random.default_rng(seed).normal(size=(len(y), 1, 4, 4)) * 0.1 + y[:, None, None, None]
+    x = x.astype(np.float32)
+    return ClientData(x, y, x, y, [str(label) for label in range(num_classes)])
+
+
+UNEVEN = {"a": [0, 0, 0, 1, 1, 2], "b": [1, 1, 2, 2, 2], "c": [2], "d": []}
+"""Labels of four clients: one holds a single sample, one nothing, and nobody holds class 3."""

@@ -1,0 +1,129 @@
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.data import dataset_classes, load_client_data, load_dataset
+from models.spec import ConfigError, DataConfig, EvaluationConfig
+from tests.models.small_run import make_spec
+
+
+def npz(folder: Path, **arrays: Any) -> DataConfig:
+    np.savez(folder / "data.npz", **arrays)
+    return DataConfig(dataset="npz", root=str(folder), partition="iid", num_clients=2, min_size=1)
+
+
+def images(num: int = 8, *shape: int) -> np.ndarray:
+    return np.arange(num * 4, dtype=np.uint8).reshape(num, *(shape or (2, 2)))
+
+
+def test_digits_are_grey_images_between_0_and_1() -> None:
+    pytest.importorskip("sklearn")
+    digits = load_dataset(DataConfig())
+    assert digits.x.shape == (1797, 1, 8, 8)
+    assert digits.x.dtype == np.float32
+    assert (digits.x.min(), digits.x.max()) == (0, 1)
+    assert digits.classes == dataset_classes(DataConfig()) == list("0123456789")
+    assert np.bincount(digits.y).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
+
+
+def test_images_are_scaled_and_get_a_channel_axis(tmp_path: Path) -> None:
+    loaded = load_dataset(npz(tmp_path, x=np.full((3, 2, 2), 255, np.uint8), y=[0, 1, 0]))
+    assert loaded.x.shape == (3, 1, 2, 2)
+    assert (loaded.x == 1).all()
+
+
+def test_features_stay_as_they_are(tmp_path: Path) -> None:
+    loaded = load_dataset(npz(tmp_path, x=np.array([[5, 250]], np.uint8), y=[0]))
+    assert loaded.x.tolist() == [[5, 250]]
+
+
+def test_the_root_may_be_the_file_itself(tmp_path: Path) -> None:
+    npz(tmp_path, x=images(), y=np.zeros(8, int))
+    assert len(load_dataset(DataConfig(dataset="npz", root=str(tmp_path / "data.npz"))).y) == 8
+
+
+def test_classes_come_from_the_config_or_from_the_labels(tmp_path: Path) -> None:
+    config = npz(tmp_path, x=images(), y=[0, 2, 0, 0, 0, 0, 0, 0])
+    assert dataset_classes(config) == ["0", "1", "2"]
+    assert dataset_classes(DataConfig(dataset="npz", root="/nowhere", classes=["cat", "dog"])) == ["cat", "dog"]
+
+
+def test_a_missing_file_is_named_with_the_way_to_get_it(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no file .*data\.npz; .*numpy\.savez"):
+        load_dataset(DataConfig(dataset="npz", root=str(tmp_path)))
+    with pytest.raises(ConfigError, match=r"no file .*absent\.npz"):
+        dataset_classes(DataConfig(dataset="npz", root=str(tmp_path / "absent.npz")))
+
+
+def test_an_unknown_data_set_is_answered_with_the_nearest() -> None:
+    with pytest.raises(ConfigError, match="unknown dataset 'digit'; did you mean 'digits'"):
+        load_dataset(DataConfig(dataset="digit"))
+
+
+Y = np.zeros(8, np.int64)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "text"),
+    [
+        ({"x": images()}, "expected arrays x, y, got x"),
+        ({"x": images(), "y": Y[:7]}, "equally many rows, got 8 and 7"),
+        ({"x": images(), "y": [0, 0, 0, -1, 0, 0, 0, 0]}, "row 3 has label -1, expected an id of the label map 0..1"),
+        ({"x": images(), "y": [0, 0, 2, 0, 0, 0, 0, 0]}, r"row 2 has label 2, expected .* 0..1 \['cat', 'dog'\]"),
+        ({"x": images(), "y": [0, 0.5, 0, 0, 0, 0, 0, 0]}, "row 1 has label 0.5"),
+        ({"x": images(), "y": [np.nan, 0, 0, 0, 0, 0, 0, 0]}, "row 0 has label nan"),
+        ({"x": images(), "y": ["cat"] * 8}, "y must be whole numbers"),
+        ({"x": images(), "y": Y[:, None]}, "y must be whole numbers"),
+        ({"x": np.zeros(8), "y": Y}, r"x must be numbers \[N, features\], .*got float64 \[8\]"),
+        ({"x": np.zeros((8, 1, 1, 1, 1)), "y": Y}, "x must be numbers"),
+        ({"x": np.zeros((8, 0)), "y": Y}, "x must be numbers"),
+        ({"x": np.array([["a"]] * 8), "y": Y}, "x must be numbers"),
+        ({"x": np.array([[0.0]] * 5 + [[np.nan]] + [[np.inf]] * 2), "y": Y}, "finite, row 5 is not"),
+        ({"x": images(), "y": Y, "test_from": 8}, r"test_from must be a row number in 1..7, got 8"),
+        ({"x": images(), "y": Y, "test_from": 0}, "test_from must be"),
+        ({"x": images(), "y": Y, "test_from": 2.5}, "test_from must be"),
+        ({"x": np.array([None] * 8), "y": Y}, "expected a numpy .npz file of plain arrays"),
+    ],
+)
+def test_bad_arrays_are_refused_in_words(tmp_path: Path, arrays: dict[str, Any], text: str) -> None:
+    config = npz(tmp_path, **arrays)
+    with pytest.raises(ConfigError, match=text):
+        load_dataset(DataConfig(dataset="npz", root=config.root, classes=["cat", "dog"]))
+
+
+@pytest.mark.parametrize("content", [b"", b"not an archive", b"PK\x03\x04 torn"])
+def test_a_broken_file_is_refused_by_its_path(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "data.npz").write_bytes(content)
+    with pytest.raises(ConfigError, match=r"data\.npz: expected a numpy"):
+        load_dataset(DataConfig(dataset="npz", root=str(tmp_path)))
+
+
+def test_a_lone_array_is_not_a_data_set(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", images())
+    with pytest.raises(ConfigError, match=r"x\.npy: expected a numpy"):
+        load_dataset(DataConfig(dataset="npz", root=str(tmp_path / "x.npy")))
+
+
+def test_rows_behind_test_from_belong_to_no_client(tmp_path: Path) -> None:
+    config = npz(tmp_path, x=np.arange(40.0).reshape(40, 1), y=np.zeros(40, int), test_from=30)
+    own = make_spec("any", num_classes=1, data=config)
+    shared = make_spec("any", num_classes=1, data=config, evaluation=EvaluationConfig(test="global"))
+    for index in range(2):
+        client = load_client_data(own, index)
+        assert max(client.train_x.max(), client.test_x.max()) < 30
+        assert sorted(load_client_data(shared, index).test_x[:, 0].tolist()) == list(range(30, 40))
+
+
+def test_without_test_from_the_global_test_set_is_all_test_parts(tmp_path: Path) -> None:
+    config = npz(tmp_path, x=np.arange(40.0).reshape(40, 1), y=np.zeros(40, int))
+    own = make_spec("any", num_classes=1, data=config)
+    shared = make_spec("any", num_classes=1, data=config, evaluation=EvaluationConfig(test="global"))
+    parts = [load_client_data(own, index).test_x[:, 0].tolist() for index in range(2)]
+    assert load_client_data(shared, 1).test_x[:, 0].tolist() == parts[0] + parts[1]
+
+
+def test_there_is_no_client_beyond_the_last() -> None:
+    with pytest.raises(ConfigError, match="num_clients = 4: there is no client of index 4"):
+        load_client_data(make_spec("any"), 4)

@@ -1,0 +1,163 @@
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from models import nets, seeding
+from models.methods.api import Client, ClientContext
+from models.spec import TrainingConfig
+from models.training import Batch, TrainingDivergedError, train
+from tests.models.small_run import make_data, make_spec
+from wire.payload import Nothing, Record
+
+
+class Recorder(Client):
+    """Trains by cross-entropy and remembers its batches."""
+
+    def __init__(self, labels: Collection[int], net: str = "cnn") -> None:
+        super().__init__(make_spec("any"), None)
+        data = make_data(labels)
+        seeding.seed_torch(0, "init")
+        built = nets.build_net(net, data.train_x.shape[1:], 6, 4)
+        x, y = torch.from_numpy(data.train_x), torch.from_numpy(data.train_y)
+        self.start(ClientContext("a", built, torch.device("cpu"), x, y, np.bincount(data.train_y, minlength=4)))
+        self.batches: list[Batch] = []
+        self.norms_in_training: list[bool] = []
+
+    def receive(self, exchange: str, downlink: Any) -> None:
+        pass
+
+    def uplink(self, exchange: str) -> Record:
+        return Nothing()
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        self.batches.append(batch)
+        norms = [module for module in self.context.net.modules() if isinstance(module, torch.nn.BatchNorm2d)]
+        self.norms_in_training += [norm.training for norm in norms[:1]]
+        return super().loss(batch)
+
+
+def config(**changes: Any) -> TrainingConfig:
+    return TrainingConfig(**{"local_epochs": 1, "batch_size": 4, **changes})
+
+
+def sizes(client: Recorder) -> list[int]:
+    return [len(batch.y) for batch in client.batches]
+
+
+@pytest.mark.parametrize(
+    ("num_samples", "expected"),
+    [(8, [4, 4]), (10, [4, 4, 2]), (9, [4, 5]), (5, [5]), (3, [3]), (2, [2]), (1, [1]), (0, [])],
+)
+def test_all_samples_are_used_and_no_batch_of_one_is_left_over(num_samples: int, expected: list[int]) -> None:
+    client = Recorder([0, 1, 2, 3, 0, 1, 2, 3, 0, 1][:num_samples])
+    train(client, config(), seed=0)
+    assert sizes(client) == expected
+    seen = [batch.x.flatten(1) for batch in client.batches]
+    if seen:
+        assert sorted(torch.cat(seen).tolist()) == sorted(client.context.train_x.flatten(1).tolist())
+
+
+def test_each_epoch_is_shuffled_anew() -> None:
+    client = Recorder([0, 1, 2, 3] * 4)
+    train(client, config(local_epochs=2, batch_size=16), seed=0)
+    first, second = (batch.x.flatten().tolist() for batch in client.batches)
+    assert first != second
+    assert first != client.context.train_x.flatten().tolist()
+
+
+def test_a_batch_of_one_leaves_batch_norm_in_evaluation_mode_for_that_step() -> None:
+    client = Recorder([2])
+    before = nets.flatten_parameters(client.context.net)
+    buffers = nets.flatten_buffers(client.context.net)
+    train(client, config(), seed=0)
+    assert client.norms_in_training == [False]
+    assert (nets.flatten_buffers(client.context.net) == buffers).all()
+    assert (nets.flatten_parameters(client.context.net) != before).any()
+    assert all(module.training for module in client.context.net.modules())
+
+
+def test_a_batch_size_of_one_trains_on_single_samples() -> None:
+    client = Recorder([0, 1, 2])
+    train(client, config(batch_size=1), seed=0)
+    assert sizes(client) == [1, 1, 1]
+    assert client.norms_in_training == [False] * 3
+
+
+def test_larger_batches_train_batch_norm() -> None:
+    client = Recorder([0, 1, 2])
+    buffers = nets.flatten_buffers(client.context.net)
+    train(client, config(), seed=0)
+    assert client.norms_in_training == [True]
+    assert (nets.flatten_buffers(client.context.net) != buffers).any()
+
+
+def test_without_samples_nothing_happens() -> None:
+    client = Recorder([])
+    before = nets.net_arrays(client.context.net)
+    assert train(client, config(), seed=0) == 0.0
+    after = nets.net_arrays(client.context.net)
+    assert all((after[name] == before[name]).all() for name in before)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_the_same_seed_trains_the_same_net(optimizer: str) -> None:
+    trained = []
+    for seed in (0, 0, 1):
+        client = Recorder([0, 1, 2, 3] * 3)
+        train(client, config(optimizer=optimizer), seed)
+        trained.append(nets.flatten_parameters(client.context.net))
+    assert (trained[0] == trained[1]).all()
+    assert (trained[0] != trained[2]).any()
+
+
+def test_one_step_of_gradient_descent_by_hand() -> None:
+    client = Recorder([0, 1], net="mlp")
+    net = client.context.net
+    before = nets.flatten_parameters(net)
+    client.loss(Batch(client.context.train_x, client.context.train_y)).backward()
+    gradient = torch.cat([tensor.grad.flatten() for tensor in net.parameters() if tensor.grad is not None]).numpy()
+    train(client, config(lr=0.1, momentum=0.0), seed=0)
+    assert np.allclose(nets.flatten_parameters(net), before - 0.1 * gradient, atol=1e-7)
+
+
+def test_the_optimiser_is_new_each_time() -> None:
+    """Momentum that was carried over would move the second step further than a lone first step from there."""
+    client = Recorder([0, 1], net="mlp")
+    train(client, config(), seed=0)
+    state = nets.net_arrays(client.context.net)
+    train(client, config(), seed=1)
+    other = Recorder([0, 1], net="mlp")
+    nets.load_net_arrays(other.context.net, state)
+    train(other, config(), seed=1)
+    assert (nets.flatten_parameters(client.context.net) == nets.flatten_parameters(other.context.net)).all()
+
+
+def test_progress_is_told_after_each_step() -> None:
+    told: list[tuple[int, int]] = []
+    train(Recorder([0] * 10), config(local_epochs=2), 0, lambda done, total: told.append((done, total)))
+    assert told == [(done, 6) for done in range(1, 7)]
+
+
+def test_progress_may_abandon_the_training() -> None:
+    def stop(done: int, total: int) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    client = Recorder([0] * 10)
+    with pytest.raises(KeyboardInterrupt):
+        train(client, config(), 0, stop)
+    assert len(client.batches) == 2
+
+
+def test_training_lowers_the_loss() -> None:
+    client = Recorder([0, 1, 2, 3] * 4)
+    first, second = (train(client, config(local_epochs=15, batch_size=16), seed) for seed in range(2))
+    assert second < first / 2
+
+
+def test_a_loss_that_is_not_finite_is_an_error_that_names_the_client() -> None:
+    with pytest.raises(TrainingDivergedError, match=r"client a: the training loss is (nan|inf); lower"):
+        train(Recorder([0, 1, 2, 3] * 4, net="mlp"), config(lr=1e30, local_epochs=3), 0)

@@ -1,0 +1,216 @@
+"""Messages as frames: a header, and for a message that carries a payload one raw buffer with all its arrays.
+
+The header is `[tag, fields]`, or `[tag, fields, arrays, scalars]` where a payload travels. The buffer holds the arrays
+end to end, those with the largest items first, so that each is aligned to its item size without padding.
+
+Packing is apart from encoding: the coordinator makes the payload of a downlink once and sends it to many, and stores an
+uplink without ever decoding its arrays. `decode` checks everything that the header says against the buffer;
+`Record.from_payload` checks the values against the method's record.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from wire.errors import DecodeError, EncodeError, UnknownMessageError, WireError
+from wire.header import pack_header, unpack_header
+from wire.limits import DEFAULT_MAX_MESSAGE_BYTES, MAX_ARRAYS, MAX_ENTRIES, MAX_NAME_BYTES, MAX_RANK
+from wire.messages import NETWORK, Message
+from wire.payload import CODEC_BYTES, ELEMENT_CODECS, Payload, Scalar, Sizes, Tensor
+from wire.tensors import CODEC_NAMES, CODECS, Buffer, decode_tensor, encode_tensor
+
+
+class ArrayHeader(NamedTuple):
+    """What the header says of one array: its name, the number of its codec, its dimensions."""
+
+    name: str
+    codec: int
+    shape: tuple[int, ...]
+
+    @property
+    def num_entries(self) -> int:
+        """Entries of the array."""
+        return math.prod(self.shape)
+
+    @property
+    def item_bytes(self) -> int:
+        """Bytes of one entry."""
+        return CODEC_BYTES[CODEC_NAMES[self.codec]]
+
+
+class Packed(NamedTuple):
+    """A payload as it travels, arrays not yet decoded."""
+
+    headers: list[ArrayHeader]
+    scalars: dict[str, Scalar]
+    buffer: Buffer
+
+    @property
+    def sizes(self) -> Sizes:
+        """Elements and payload bytes, from the headers alone."""
+        valued = (header for header in self.headers if CODEC_NAMES[header.codec] in ELEMENT_CODECS)
+        return Sizes(sum(header.num_entries for header in valued), len(self.buffer))
+
+
+class _Payload(NamedTuple):
+    headers: list[ArrayHeader]
+    scalars: dict[str, bool | int | float | str]
+
+
+def pack(payload: Payload) -> Packed:
+    """Turn a payload into the form that travels; a single array that fits its codec is not copied.
+
+    Raises:
+        EncodeError: a value that its codec cannot hold, or a payload over a limit.
+    """
+    tensors = sorted(payload.tensors.items(), key=lambda item: -CODEC_BYTES.get(item[1].codec, 0))
+    contents = [encode_tensor(name, tensor) for name, tensor in tensors]
+    headers = [ArrayHeader(name, CODECS[tensor.codec].number, tensor.data.shape) for name, tensor in tensors]
+    scalars = {name: _plain_scalar(name, value) for name, value in payload.scalars.items()}
+    packed = Packed(headers, scalars, contents[0] if len(contents) == 1 else b"".join(contents))
+    _check_packed(packed, EncodeError)
+    return packed
+
+
+def unpack(packed: Packed) -> Payload:
+    """Turn what travelled into a payload again; its arrays are read-only views of the buffer where that is possible.
+
+    Raises:
+        DecodeError: the headers are not those of a payload, or do not add up to the buffer.
+    """
+    _check_packed(packed, DecodeError)
+    tensors, start, content = {}, 0, memoryview(packed.buffer)
+    for header in packed.headers:
+        end = start + header.num_entries * header.item_bytes
+        codec = CODEC_NAMES[header.codec]
+        tensors[header.name] = Tensor(codec, decode_tensor(codec, header.shape, content[start:end]))
+        start = end
+    return Payload(tensors, packed.scalars)
+
+
+def encode(message: Message, packed: Packed | None = None, max_bytes: int = DEFAULT_MAX_MESSAGE_BYTES) -> list[Buffer]:
+    """Return the frames of a message: one, or two where it carries a payload (the second may be empty).
+
+    Raises:
+        EncodeError: a payload too many or too few, a field that no header can hold, or more bytes than `max_bytes`.
+    """
+    kind = type(message).__name__
+    if (packed is not None) != message.carries_payload:
+        raise EncodeError(f"{kind}: expected {'a' if message.carries_payload else 'no'} payload")
+    payload_entries = [] if packed is None else [packed.headers, packed.scalars]
+    header = pack_header([message.tag, message, *payload_entries], kind)
+    frames: list[Buffer] = [header] if packed is None else [header, packed.buffer]
+    _check_size(frames, max_bytes, EncodeError, kind)
+    return frames
+
+
+def decode(
+    frames: Sequence[Buffer],
+    kinds: Mapping[int, type[Message]] = NETWORK,
+    max_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
+) -> tuple[Message, Packed | None]:
+    """Return the message that the frames hold and, where its kind carries one, its payload.
+
+    Args:
+        frames: what came.
+        kinds: the messages that may come, by tag.
+        max_bytes: the most that all frames together may hold.
+
+    Raises:
+        UnknownMessageError: a message whose tag is not in `kinds`.
+        DecodeError: anything else that is not a message; nothing else is raised, whatever the bytes.
+    """
+    if len(frames) not in (1, 2):
+        raise DecodeError(f"expected one or two frames, got {len(frames)}")
+    _check_size(frames, max_bytes, DecodeError, "message")
+    tag, fields, *rest = _entries(unpack_header(frames[0]))
+    kind = kinds.get(tag)
+    if kind is None:
+        raise UnknownMessageError(f"no message has the tag {tag}")
+    expected = 2 if kind.carries_payload else 1
+    if (len(frames), len(rest)) != (expected, 2 * expected - 2):
+        raise DecodeError(
+            f"{kind.__name__}: expected {expected} frames and {2 * expected} header entries,"
+            f" got {len(frames)} and {2 + len(rest)}"
+        )
+    message = _convert(fields, kind, kind.__name__)
+    return message, _packed(rest, frames[1], kind.__name__) if rest else None
+
+
+def encoded_bytes(frames: Sequence[Buffer]) -> int:
+    """Return the bytes of all frames: header and arrays."""
+    return sum(len(frame) for frame in frames)
+
+
+def framed_bytes(frames: Sequence[Buffer]) -> int:
+    """Return the bytes that ZMTP 3.1 without encryption sends: 2 more for a frame of up to 255 bytes, 9 for others."""
+    return sum(len(frame) + (2 if len(frame) <= 255 else 9) for frame in frames)
+
+
+def _plain_scalar(name: str, value: Any) -> Scalar:
+    plain = value.item() if isinstance(value, np.generic) else value
+    if not isinstance(plain, (bool, int, float, str)):
+        raise EncodeError(f"scalar {name!r}: expected a number, text or truth value, got {type(value).__name__}")
+    return plain
+
+
+def _entries(content: Any) -> list[Any]:
+    if not isinstance(content, list) or len(content) not in (2, 4):
+        raise DecodeError("header: expected a list of 2 or 4 entries")
+    if type(content[0]) is not int or not isinstance(content[1], list):
+        raise DecodeError("header: expected an integer tag and a list of fields")
+    return content
+
+
+def _packed(rest: list[Any], buffer: Buffer, what: str) -> Packed:
+    headers, scalars = _convert(rest, _Payload, what)
+    packed = Packed(headers, scalars, buffer)
+    _check_packed(packed, DecodeError)
+    return packed
+
+
+def _convert(content: Any, kind: Any, what: str) -> Any:
+    try:
+        return msgspec.convert(content, kind)
+    except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError, MemoryError) as error:
+        raise DecodeError(f"{what}: {error}") from None
+
+
+def _check_size(frames: Sequence[Buffer], max_bytes: int, error: type[WireError], what: str) -> None:
+    size = encoded_bytes(frames)
+    if size > max_bytes:
+        raise error(f"{what}: {size} bytes are more than [transport] max_message_bytes = {max_bytes}")
+
+
+def _check_packed(packed: Packed, error: type[WireError]) -> None:
+    """Check all that headers, scalars and buffer say of each other."""
+    headers, names = packed.headers, [*(header.name for header in packed.headers), *packed.scalars]
+    if len(headers) > MAX_ARRAYS:
+        raise error(f"payload: expected at most {MAX_ARRAYS} arrays, got {len(headers)}")
+    if len(set(names)) != len(names):
+        raise error("payload: a name stands for two arrays or scalars")
+    for name in names:
+        if len(name) > MAX_NAME_BYTES or len(name.encode(errors="replace")) > MAX_NAME_BYTES:
+            raise error(f"payload: expected names of at most {MAX_NAME_BYTES} bytes, got {name[:40]!r}...")
+    for header in headers:
+        _check_array(header, error)
+    if any(left.item_bytes < right.item_bytes for left, right in itertools.pairwise(headers)):
+        raise error("payload: expected arrays with the largest items first")
+    expected = sum(header.num_entries * header.item_bytes for header in headers)
+    if expected != len(packed.buffer):
+        raise error(f"payload: expected {expected} bytes of arrays, got {len(packed.buffer)}")
+
+
+def _check_array(header: ArrayHeader, error: type[WireError]) -> None:
+    if header.codec not in CODEC_NAMES:
+        raise error(f"array {header.name!r}: expected a codec number in {sorted(CODEC_NAMES)}, got {header.codec}")
+    if len(header.shape) > MAX_RANK:
+        raise error(f"array {header.name!r}: expected at most {MAX_RANK} dimensions, got {len(header.shape)}")
+    if any(size < 0 for size in header.shape) or math.prod(max(size, 1) for size in header.shape) > MAX_ENTRIES:
+        raise error(f"array {header.name!r}: no array has the shape {header.shape}")

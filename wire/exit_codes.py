@@ -1,0 +1,17 @@
+"""What the two daemons' exit statuses mean: the one vocabulary that scripts and service managers may rely on."""
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """How a command ended."""
+
+    FINISHED = 0
+    BAD_CONFIG = 2
+    """Settings or arguments that cannot be used; `argparse` ends with the same number."""
+    REFUSED = 3
+    """The coordinator refused this client for good."""
+    FAILED = 4
+    """The run failed: too many rounds without a quorum, or an error in the method."""
+    INTERRUPTED = 5
+    """Stopped before the end, by a signal or because nobody reads the output any more; may be started again."""

@@ -1,0 +1,28 @@
+"""Every limit of the encoding, in one place; `PROTOCOL.md` (Limits) states them for other implementations."""
+
+DEFAULT_MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+"""The largest message, all frames together, unless `[transport] max_message_bytes` says otherwise."""
+
+MAX_HEADER_BYTES = 256 * 1024
+"""The largest header frame: holds a welcome with the names of several thousand classes."""
+
+MAX_HEADER_ITEMS = 65_536
+"""All values, lists, maps and map keys of one header, counted together."""
+
+MAX_DEPTH = 16
+"""Lists and maps inside each other, the header's own list being the first."""
+
+MAX_STRING_BYTES = 65_536
+"""The longest text in a header, in UTF-8."""
+
+MAX_ARRAYS = 4_096
+"""Arrays of one payload."""
+
+MAX_NAME_BYTES = 256
+"""The name of an array or scalar, in UTF-8."""
+
+MAX_RANK = 8
+"""Dimensions of one array."""
+
+MAX_ENTRIES = 2**40
+"""Entries of one array, an empty dimension counted as 1: keeps shapes such as (0, 2**62) out of numpy."""
