@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Iterator
 
 from coordinator import commands
+from coordinator.versions import installed_versions
 from models.checkpoint import state_hash
 from models.methods import find, read_config
 from models.methods.api import Method, RoundFailedError, Server, Update
@@ -74,7 +75,7 @@ class Aggregator:
         if message.wants_constants:
             for name, arrays in self._server.constants().items():
                 self._send(commands.ConstantMade(name, state_hash(arrays)), Payload.of_state(arrays))
-        self._send(commands.Begun(state_hash(self._server.arrays())))
+        self._send(commands.Begun(state_hash(self._server.arrays()), installed_versions()))
 
     def _aggregate(self, message: commands.Aggregate) -> None:
         contributions = self._contributions(message)

@@ -12,7 +12,7 @@ from wire.messages import Message
 
 
 class Begin(Message, frozen=True, array_like=True):
-    """Make the server half and give it this state (empty: the state before round 1); `folder` holds a user's modules."""
+    """Make the server half and give it this state, empty for that before round 1; a user's modules are in `folder`."""
 
     tag: ClassVar[int] = 64
     carries_payload: ClassVar[bool] = True
@@ -26,6 +26,7 @@ class Begun(Message, frozen=True, array_like=True):
 
     tag: ClassVar[int] = 65
     global_hash: str
+    versions: dict[str, str]
 
 
 class ConstantMade(Message, frozen=True, array_like=True):

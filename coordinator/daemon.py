@@ -204,7 +204,7 @@ class Coordinator:
         self._lobby.send(client, encode(Ack(self._token, exchange.round, exchange.index)), self._now())
 
     def _refuse(self, refusal: rounds.Refuse) -> None:
-        self._ledger.refused(refusal.code if refusal.code in ("duplicate", "stale") else "refused")
+        self._ledger.refused(refusal.code)
         self._display.note(f"{refusal.client}: update refused ({refusal.code}): {refusal.reason}")
         where = (self._token, self._rounds.round, self._rounds.exchange)
         message = Refusal(refusal.code, refusal.reason, False, *where)
@@ -298,7 +298,7 @@ class Coordinator:
         self._exchange = OpenExchange(instruction.round, instruction.exchange, declared, downlink)
         self._grants.clear()
         self._ledger.exchange_opened(instruction.round, instruction.exchange, instruction.cohort, self._now())
-        self._record.open_exchange(instruction, downlink)
+        await self._record.open_exchange(instruction, downlink)
         self._feed(rounds.Configured(self._now()))
 
     async def _aggregate(self, instruction: rounds.Aggregate) -> None:

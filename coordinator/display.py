@@ -6,12 +6,12 @@ Output that fails (a closed pipe, a full disk) is given up silently: a run never
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, cast
 
+from coordinator.outlet import Outlet
 from coordinator.report.units import show_accuracy, show_bytes, show_seconds
 from coordinator.tally import RoundView
 
@@ -38,16 +38,16 @@ class Display:
             log_path: a file that every line is appended to, behind the seconds since now.
             clock: the time in seconds.
         """
-        self._stream: TextIO | None = stream
+        self._outlet = Outlet(stream)
         self._clock = clock
         self._began_at = clock()
-        self._log: TextIO | None = None
+        self._log: Outlet | None = None
         self._bar: _Bar | None = None
         if log_path is not None:
             self._open_log(log_path)
-        if _is_terminal(stream) if interactive is None else interactive:
+        if self._outlet.isatty() if interactive is None else interactive:
             with contextlib.suppress(Exception):
-                self._bar = _Bar(stream, clock)
+                self._bar = _Bar(self._outlet, clock)
 
     def note(self, text: str) -> None:
         """Tell one thing; it may have several lines."""
@@ -57,64 +57,41 @@ class Display:
     def round_closed(self, view: RoundView) -> None:
         """Tell how a round ended."""
         self.note(round_line(view))
-        self._update_bar(lambda bar: bar.round_closed(view.round, view.num_rounds))
+        self._draw(lambda bar: bar.round_closed(view.round, view.num_rounds))
 
     def progress(self, round: int, exchange: int, answered: int, total: int) -> None:
         """Show how many of the cohort have answered; only a progress bar does."""
-        self._update_bar(lambda bar: bar.progress(round, exchange, answered, total))
+        self._draw(lambda bar: bar.progress(round, exchange, answered, total))
 
     def close(self) -> None:
         """Take the progress bar away and close the file; the stream stays open."""
-        self._update_bar(lambda bar: bar.close())
+        self._draw(lambda bar: bar.close())
         self._bar = None
         if self._log is not None:
-            with contextlib.suppress(Exception):
-                self._log.close()
-            self._log = None
+            self._log.close()
 
     def _open_log(self, path: Path) -> None:
         try:
-            self._log = path.open("a", encoding="utf-8", buffering=1)
+            self._log = Outlet(path.open("a", encoding="utf-8", buffering=1))
         except OSError as error:
             self.note(f"no log file: {error}")
 
     def _say(self, line: str) -> None:
         if self._log is not None:
-            try:
-                self._log.write(f"{self._clock() - self._began_at:10.3f}  {line}\n")
-            except Exception:
-                self._log = None
-        if self._stream is None:
-            return
+            self._log.write(f"{self._clock() - self._began_at:10.3f}  {line}\n")
+        if self._bar is None or not self._draw(lambda bar: bar.write(line)):
+            self._outlet.write(f"{line}\n")
+            self._outlet.flush()
+
+    def _draw(self, draw: Callable[[_Bar], None]) -> bool:
+        """Draw on the bar, if there is one, and say whether that worked; a bar that fails is drawn no more."""
+        if self._bar is None:
+            return False
         try:
-            encoding = getattr(self._stream, "encoding", None) or "utf-8"
-            self._write(self._stream, line.encode(encoding, "backslashreplace").decode(encoding))
-        except Exception as error:
-            self._give_up(error)
-
-    def _write(self, stream: TextIO, line: str) -> None:
-        if self._bar is not None:
-            self._bar.write(line)
-        else:
-            stream.write(f"{line}\n")
-            stream.flush()
-
-    def _update_bar(self, update: Callable[[_Bar], None]) -> None:
-        if self._bar is not None:
-            try:
-                update(self._bar)
-            except Exception as error:
-                self._give_up(error)
-
-    def _give_up(self, error: Exception) -> None:
-        """Write to the stream no more."""
-        stream, self._stream, self._bar = self._stream, None, None
-        if isinstance(error, BrokenPipeError) and stream is not None:
-            # Python flushes what is left when it exits, and would fail there with an exit code of its own.
-            with contextlib.suppress(Exception):
-                nowhere = os.open(os.devnull, os.O_WRONLY)
-                os.dup2(nowhere, stream.fileno())
-                os.close(nowhere)
+            draw(self._bar)
+        except Exception:
+            self._bar = None
+        return self._bar is not None
 
 
 def round_line(view: RoundView) -> str:
@@ -131,7 +108,7 @@ def round_line(view: RoundView) -> str:
 class _Bar:
     """A progress bar of rounds, drawn with `rich` when something happens and not by a thread of its own."""
 
-    def __init__(self, stream: TextIO, clock: Callable[[], float]) -> None:
+    def __init__(self, outlet: Outlet, clock: Callable[[], float]) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
@@ -144,7 +121,7 @@ class _Bar:
             MofNCompleteColumn(),
             TextColumn("{task.fields[left]}", markup=False),
             TextColumn("{task.description}", markup=False),
-            console=Console(file=stream, force_terminal=True, highlight=False),
+            console=Console(file=cast(TextIO, outlet), force_terminal=True, highlight=False),
             auto_refresh=False,
             transient=True,
             redirect_stdout=False,
@@ -172,13 +149,6 @@ class _Bar:
     def close(self) -> None:
         """Take it off the screen."""
         self._progress.stop()
-
-
-def _is_terminal(stream: TextIO) -> bool:
-    try:
-        return stream.isatty()
-    except Exception:
-        return False
 
 
 def _printable(line: str) -> str:

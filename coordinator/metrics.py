@@ -162,7 +162,7 @@ class Ledger:
         self,
         mode: str,
         memory: Mapping[str, int | None],
-        versions: Mapping[str, str] | None = None,
+        versions: Mapping[str, str],
         reasons: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """Return the run's figures as `summary.json` holds them.
@@ -170,7 +170,7 @@ class Ledger:
         Args:
             mode: `loopback`, `simulate` or `serve`.
             memory: the peaks under their names in the summary; what is not there is unknown.
-            versions: what ran; by default the packages that are installed here.
+            versions: what ran.
             reasons: why a figure is unknown, by its dotted path, where the caller knows better.
         """
         return make_summary(self._spec, self._method, self._totals(), mode, memory, versions, reasons or {})

@@ -58,10 +58,12 @@ class RunRecord:
             header, buffer = encode(message, constant.packed, PIPE_BYTES)
             self._store.put_constant(constant.name, constant.digest, bytes(header), bytes(buffer))
 
-    def open_exchange(self, opened: rounds.Configure, downlink: Packed) -> None:
-        """Store who is asked and with what."""
+    def open_exchange(self, opened: rounds.Configure, downlink: Packed) -> asyncio.Future[None]:
+        """Store who is asked and with what; the future is done when it is durable."""
+        durable, done = _awaitable()
         header, buffer = encode(commands.Configured(), downlink, PIPE_BYTES)
-        self._store.open_exchange(opened.round, opened.exchange, opened.cohort, bytes(header), bytes(buffer))
+        self._store.open_exchange(opened.round, opened.exchange, opened.cohort, bytes(header), bytes(buffer), done)
+        return durable
 
     def put_update(
         self, update: Update, client: str, num_train: int, frames: Sequence[bytes], on_durable: Callable[[], None]
@@ -126,7 +128,7 @@ class RunRecord:
             "client_peak_rss_bytes": max(clients, default=None),
             "trainer_peak_rss_bytes": max(trainers, default=None),
         }
-        self.summary = ledger.summary(self._mode, memory)
+        self.summary = ledger.summary(self._mode, memory, half.versions)
         self.folder.write_summary(self.summary)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -115,7 +114,7 @@ class RunFolder:
 
 def _make_unique(parent: Path, stem: str) -> Path:
     for _ in range(100):
-        path = parent / f"{stem}-{secrets.token_hex(2)}"
+        path = parent / f"{stem}-{os.urandom(2).hex()}"
         try:
             path.mkdir(parents=True)
         except FileExistsError:

@@ -77,6 +77,7 @@ class ServerHalf:
         self._made: list[Constant] = []
         self._state: Packed | None = None
         self.global_hash = ""
+        self.versions: dict[str, str] = {}
 
     @property
     def state(self) -> Packed | None:
@@ -98,6 +99,7 @@ class ServerHalf:
         begun, _ = await self._ask(ask, knows_state=False)
         assert isinstance(begun, commands.Begun)
         self.global_hash = begun.global_hash
+        self.versions = begun.versions
         return self._made
 
     async def configure(self, round: int, exchange: str) -> Packed:

@@ -38,6 +38,10 @@ def _leave(number: int, frame: object) -> NoReturn:
 
 
 def _run_command(argv: Sequence[str] | None) -> int:
+    from wire.sockets.lean import keep_openssl_out
+
+    keep_openssl_out()
+
     from models.spec import ConfigError
 
     args = _parser().parse_args(argv)

@@ -278,9 +278,8 @@ class Session:
         return found
 
     def _ends_holding(self, refusal: Refusal) -> bool:
-        """Say whether the held uplink is refused: one that counts already is acknowledged later, and a stale one is of
-        another exchange than the current one that the refusal names.
-        """
+        """Say whether this is about the held uplink and final: a duplicate is acknowledged once it is durable."""
+        # An update that is stale is not of the exchange that the refusal names: if that is ours, it means an older one.
         if refusal.code == RefusalCode.STALE:
             return (refusal.run, refusal.round, refusal.exchange) != (self.run, *(self.task or ()))
         return refusal.code != RefusalCode.DUPLICATE

@@ -18,7 +18,7 @@ folder wherever a kill falls:
   and if it is accepted, its outcome is there too.
 - An outcome becomes the start by one rename. What then remains of its round is not newer than the start: it is ignored
   until it is removed or replaced.
-- A dropped round is removed from its last exchange to its first; until all is gone, `kept` still says to drop it.
+- A dropped round may be half removed; until all of it is gone, `kept` still says to drop it.
 - A kill during a write leaves an unfinished file, which the next start removes, as it does all files of another run.
 """
 
@@ -100,18 +100,16 @@ class ClientStates:
         if kept == self._round_of(held[-1]):
             self._remove_uplinks(0)
             self._store.rename(held[-1], _START)
-        names = [name for name in self._store.metadata if name.startswith("current-")]
-        self._remove(sorted(names, key=self._exchange_of))
+        self._remove([name for name in self._store.metadata if name.startswith("current-")])
 
     def _remove(self, names: list[str]) -> None:
-        """Remove states and all uplinks from the first of them on, the last first."""
-        for name in reversed(names):
+        """Remove states, each after the uplinks that build on it."""
+        for name in names:
             self._remove_uplinks(self._exchange_of(name))
             self._store.remove(name)
 
     def _remove_uplinks(self, from_exchange: int) -> None:
-        names = [name for name in self._store.metadata if name.startswith("uplink-")]
-        for name in sorted(names, key=self._exchange_of, reverse=True):
+        for name in [name for name in self._store.metadata if name.startswith("uplink-")]:
             if self._exchange_of(name) >= from_exchange:
                 self._store.remove(name)
 

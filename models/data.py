@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 
 from models import partition
-from models.registry import installed, resolve
+from models.registry import resolve
 from models.spec import ConfigError, DataConfig, RunSpec
 
 
@@ -52,7 +51,7 @@ def load_dataset(config: DataConfig) -> Dataset:
     Raises:
         ConfigError: it is unknown, missing or malformed; the text names path, row and label where there are any.
     """
-    made = resolve("dataset", config.dataset, {**installed("datasets"), **DATASETS})(config)
+    made = resolve("dataset", config.dataset, DATASETS)(config)
     assert isinstance(made, Dataset)
     return made
 
@@ -122,6 +121,8 @@ DATASETS: dict[str, Callable[[DataConfig], Dataset]] = {"digits": _digits, "npz"
 
 def _read_npz(config: DataConfig, needed: tuple[str, ...]) -> dict[str, np.ndarray]:
     """Read the needed arrays of the file that `[data] root` names, and `test_from` if it is there."""
+    from zipfile import BadZipFile  # numpy needs it here, a daemon whose data set is another one does not
+
     path = Path(config.root or ".").expanduser()
     path = path / "data.npz" if path.is_dir() or not config.root else path
     if not path.is_file():

@@ -5,28 +5,37 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any
 
 from models.spec import ConfigError, nearest
 
 
 def resolve(kind: str, name: str, known: Mapping[str, Any]) -> Any:
-    """Return what `name` stands for; a known target that is itself a `module:attribute` text is imported.
+    """Return what `name` stands for: ours, another installed package's, or `module:attribute`; a text is imported.
+
+    Args:
+        kind: `method`, `net`, `dataset` ...; other packages register theirs as `protoedge.<kind>s`.
+        name: what a config says.
+        known: ours, by name: the part itself or its `module:attribute`.
 
     Raises:
         ConfigError: the name is unknown (the nearest known one is named) or cannot be imported.
     """
     target = known.get(name, name if ":" in name else None)
     if target is None:
-        raise ConfigError(f"unknown {kind} {name!r}; {nearest(name, known)}")
+        everything = {**installed(kind), **known}
+        if name not in everything:
+            raise ConfigError(f"unknown {kind} {name!r}; {nearest(name, everything)}")
+        target = everything[name]
     return _imported(kind, target) if isinstance(target, str) else target
 
 
 @lru_cache
-def installed(group: str) -> Mapping[str, str]:
-    """Return what other installed packages register as `protoedge.<group>`: names and `module:attribute` texts."""
-    return {entry.name: entry.value for entry in entry_points(group=f"protoedge.{group}")}
+def installed(kind: str) -> Mapping[str, str]:
+    """Return what other installed packages register as `protoedge.<kind>s`: names and `module:attribute` texts."""
+    from importlib.metadata import entry_points  # 2 MB that a daemon with our own parts does not need
+
+    return {entry.name: entry.value for entry in entry_points(group=f"protoedge.{kind}s")}
 
 
 def _imported(kind: str, target: str) -> Any:

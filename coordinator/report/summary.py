@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from typing import Any
 
 import msgspec
@@ -18,10 +16,6 @@ from coordinator.tally import Cost, Refusals, RoundLine, Traffic
 from models.methods.api import Method
 from models.spec import RunSpec
 from wire.messages import Ready
-from wire.version import PROTOCOL_VERSION
-
-PACKAGES = ("protoedge", "numpy", "pyzmq", "msgpack", "msgspec", "torch")
-"""The packages whose versions a summary names."""
 
 PEAKS = ("coordinator", "aggregator", "client", "trainer")
 """The kinds of process whose peak resident memory a summary holds."""
@@ -57,7 +51,7 @@ def make_summary(
     totals: Totals,
     mode: str,
     memory: Mapping[str, int | None],
-    versions: Mapping[str, str] | None,
+    versions: Mapping[str, str],
     reasons: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return the summary; `reasons` by dotted path say why a figure is null, where the caller knows better."""
@@ -89,20 +83,9 @@ def make_summary(
         "memory": {key: memory.get(key) or None for key in (f"{kind}_peak_rss_bytes" for kind in PEAKS)},
         "updates": {"accepted": totals.num_accepted, **msgspec.to_builtins(totals.refusals)},
         "clients": {client: _client(ready) for client, ready in sorted(totals.announced.items())},
-        "versions": dict(installed_versions() if versions is None else versions),
+        "versions": dict(versions),
     }
     return {**summary, "null_reasons": {path: reasons.get(path) or _reason(path, mode) for path in _nulls(summary)}}
-
-
-def installed_versions() -> dict[str, str]:
-    """Return the versions of Python, the protocol and those of `PACKAGES` that are installed here."""
-    versions = {"python": platform.python_version(), "protocol": str(PROTOCOL_VERSION)}
-    for package in PACKAGES:
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return versions
 
 
 def _headline(rule: str, totals: Totals) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from models.spec import ConfigError, Section, read_section
 
 def names() -> list[str]:
     """Return the names of all methods, also of installed packages'."""
-    return sorted({**installed("methods"), **_registered()})
+    return sorted({**installed("method"), **_registered()})
 
 
 def find(name: str) -> Method:
@@ -24,7 +24,7 @@ def find(name: str) -> Method:
     Raises:
         ConfigError: there is no such method; the nearest name is in the text.
     """
-    found = resolve("method", name, {**installed("methods"), **_registered()})
+    found = resolve("method", name, _registered())
     if not isinstance(found, Method):
         raise ConfigError(f"method {name!r} must be a models.methods.api.Method, got {type(found).__name__}")
     return found

@@ -21,7 +21,7 @@ NETS = {"mlp": "models.nets.mlp:Mlp", "cnn": "models.nets.cnn:Cnn"}
 
 def net_names() -> list[str]:
     """Return the names of all nets, also of installed packages'."""
-    return sorted({**installed("nets"), **NETS})
+    return sorted({**installed("net"), **NETS})
 
 
 def build_net(name: str, input_shape: tuple[int, ...], feature_dim: int, num_classes: int) -> Net:
@@ -32,7 +32,7 @@ def build_net(name: str, input_shape: tuple[int, ...], feature_dim: int, num_cla
     """
     from models.nets.net import Net
 
-    made = resolve("net", name, {**installed("nets"), **NETS})(tuple(input_shape), feature_dim, num_classes)
+    made = resolve("net", name, NETS)(tuple(input_shape), feature_dim, num_classes)
     if not isinstance(made, Net):
         raise ConfigError(f"net {name!r} must be a models.nets.net.Net, got {type(made).__name__}")
     return made

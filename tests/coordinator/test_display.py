@@ -82,6 +82,20 @@ def test_a_progress_bar_stands_under_the_lines() -> None:
     assert "about 7.00 s left" in told
 
 
+def test_a_terminal_gets_a_progress_bar_unasked() -> None:
+    pytest.importorskip("rich")
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    display = Display(terminal)
+    display.progress(3, 0, 1, 4)
+    display.close()
+    assert "1 of 4 updates" in terminal.getvalue()
+
+
 def test_without_rich_a_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("rich", "rich.console", "rich.progress"):
         monkeypatch.setitem(sys.modules, name, None)
@@ -98,7 +112,8 @@ def test_a_note_cannot_move_the_cursor() -> None:
 
 def test_letters_that_the_stream_lacks_are_written_out() -> None:
     buffer = io.BytesIO()
-    tell_all(Display(io.TextIOWrapper(buffer, encoding="ascii")))
+    stream = io.TextIOWrapper(buffer, encoding="ascii")
+    tell_all(Display(stream))
     assert b"client \\u017dofie-\\u4e2d\\u6587-\\udc80 [bold]left[/bold]\n" in buffer.getvalue()
 
 
@@ -128,7 +143,8 @@ def test_a_stream_that_fails_is_given_up(error: Exception, interactive: bool | N
     display.progress(3, 0, 2, 4)
     display.note("two")
     display.close()
-    assert [line.split("  ", 1)[1] for line in log_path.read_text().splitlines() if "  " in line][-1] == "two"
+    told = [line.lstrip().split("  ", 1)[1] for line in log_path.read_text().splitlines()]
+    assert told == ["one", LINE, "two"]
 
 
 @pytest.mark.parametrize("interactive", [None, False, True])

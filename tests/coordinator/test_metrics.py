@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from msgspec import MsgspecError
 from msgspec.structs import replace
 
 from coordinator.metrics import Cost, Ledger
@@ -322,3 +323,9 @@ def test_the_accounts_stay_small() -> None:
     assert len(book.ledger._accuracies._pending) <= 2
     assert not book.ledger._accounts
     assert summary_of(book.ledger)["accuracy_by_rule"]["anchor"]["last"] == 0.5
+
+
+@pytest.mark.parametrize("text", ["", "{}", "nonsense", '{"kind":"client","round":1}', '{"kind":"other"}'])
+def test_a_line_of_another_kind_is_refused(text: str) -> None:
+    with pytest.raises(MsgspecError):
+        ledger().replay([text])

@@ -20,7 +20,7 @@ def make_spec(method: str, num_classes: int = 4, **changes: Any) -> RunSpec:
         "classes": [str(label) for label in range(num_classes)],
         "data": DataConfig(),
         "model": ModelConfig(name="cnn", feature_dim=6),
-        "training": TrainingConfig(local_epochs=1, batch_size=4),
+        "training": TrainingConfig(local_epochs=1, batch_size=4, lr=0.01),
         "evaluation": EvaluationConfig(),
         "wire": WireConfig(),
     }

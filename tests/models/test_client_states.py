@@ -133,6 +133,15 @@ def test_an_uplink_is_gone_once_its_exchange_is_begun_again(make: Make) -> None:
     assert states.load_uplink(1, 0) is None
 
 
+@pytest.mark.parametrize("kept", [0, 1])
+def test_no_uplink_outlives_its_round(tmp_path: Path, kept: int) -> None:
+    states = ClientStates(tmp_path, RUN)
+    states.save(1, 0, state(1))
+    states.save_uplink(1, 0, [b"h", b"b"])
+    states.begin(2, 0, kept)
+    assert [path.name for path in tmp_path.iterdir()] == ["round_start.safetensors"] * kept
+
+
 def test_a_restart_finds_everything(tmp_path: Path) -> None:
     states = ClientStates(tmp_path, RUN, num_exchanges=2)
     states.save(1, 0, state(10))

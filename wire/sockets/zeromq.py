@@ -99,6 +99,7 @@ class Router(_Endpoint):
         self._on_message = on_message
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         host, _, port = address.rpartition(":")
+        self._socket.setsockopt(zmq.IPV6, int("[" in host))
         try:
             self._socket.bind(f"tcp://{host}:{'*' if port == '0' else port}")
         except zmq.ZMQError as error:
@@ -140,6 +141,7 @@ class Dealer(_Endpoint):
         lost = zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED | zmq.EVENT_CONNECT_RETRIED
         self._monitor = self._socket.get_monitor_socket(lost | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL)
         self._loop.add_reader(self._monitor.FD, self._drain_monitor)
+        self._socket.setsockopt(zmq.IPV6, int("[" in address))
         self._socket.connect(f"tcp://{address}")
         self._listen()
         self._loop.call_soon(self._drain_monitor)

@@ -63,6 +63,5 @@ METHODS = (
         default_rule="global_head",
         global_rules=("global_head",),
         shares_model=True,
-        shares_model=True,
     ),
 )

@@ -15,7 +15,7 @@ import pytest
 from models import methods
 from models.checkpoint import state_hash
 from models.methods.api import RoundFailedError, Server, Update
-from models.spec import WireConfig
+from models.spec import ModelConfig, WireConfig
 from tests.models.federation import Exchanged, Federation
 from tests.models.small_run import UNEVEN, make_data, make_spec
 from wire.payload import VALUE_DTYPES, Payload, Record
@@ -26,7 +26,8 @@ ROOT = Path(__file__).parents[3]
 
 
 def federation(name: str, value_dtype: str = "f32", labels: Mapping[str, list[int]] = UNEVEN) -> Federation:
-    spec = make_spec(name, wire=WireConfig(value_dtype=value_dtype))  # type: ignore[arg-type]
+    model = ModelConfig(feature_dim=32)  # wide enough for no class to have features of zeros
+    spec = make_spec(name, model=model, wire=WireConfig(value_dtype=value_dtype))  # type: ignore[arg-type]
     return Federation(spec, {client: make_data(held) for client, held in labels.items()})
 
 

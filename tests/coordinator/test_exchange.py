@@ -1,0 +1,141 @@
+"""The exchange in hand: which uplinks are of it, and what the server half is given of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from coordinator.exchange import OpenExchange
+from models.methods.api import Exchange
+from wire.encoding import Packed, pack
+from wire.payload import EMPTY, Nothing, Payload, Record, Tensor, class_ids, counts, values
+
+
+@dataclass(frozen=True)
+class Uplink(Record):
+    prototypes: np.ndarray = values("C", "D")
+    counts: np.ndarray = counts("C")
+    classes: np.ndarray = class_ids("C")
+
+
+DECLARED = Exchange("prototypes", Nothing, Uplink, lambda facts: {}, lambda facts: {})
+DIMS = {"C": 2, "D": 3, "K": 4}
+DOWNLINK = pack(EMPTY)
+
+
+def open_exchange(declared: Exchange | None = DECLARED) -> OpenExchange:
+    return OpenExchange(2, 0, declared, DOWNLINK)
+
+
+def uplink(**changes: Any) -> Packed:
+    fields: dict[str, Any] = {"prototypes": np.ones((2, 3), np.float32), "counts": [3, 0], "classes": [0, 2]}
+    return pack(Uplink(**{**fields, **changes}).to_payload())
+
+
+def test_an_uplink_of_the_exchange_fits() -> None:
+    assert open_exchange().misfit(uplink(), DIMS) is None
+
+
+@pytest.mark.parametrize(
+    ("packed", "misfit"),
+    [
+        (
+            uplink(counts=[3], classes=[2]),
+            "exchange 'prototypes': field 'counts': expected C = 2, got 1 (shape (1,))",
+        ),
+        (
+            uplink(prototypes=np.ones((2, 5), np.float32)),
+            "exchange 'prototypes': field 'prototypes': expected D = 3, got 5 (shape (2, 5))",
+        ),
+        (uplink(classes=[0, 4]), "exchange 'prototypes': field 'classes': expected class ids below 4, got 4"),
+        (
+            uplink(classes=[1, 1]),
+            "exchange 'prototypes': field 'classes': expected strictly increasing class ids, got [1, 1]",
+        ),
+        (
+            pack(Payload({"weights": Tensor("f32", np.ones(1))})),
+            "exchange 'prototypes': expected fields ['classes', 'counts', 'prototypes'], got ['weights']",
+        ),
+        (pack(EMPTY), "exchange 'prototypes': expected fields ['classes', 'counts', 'prototypes'], got []"),
+    ],
+    ids=[
+        "a count too few",
+        "another feature dimension",
+        "an unknown class",
+        "a class twice",
+        "another record",
+        "empty",
+    ],
+)
+def test_a_misfit_says_the_exchange_what_was_expected_and_what_came(packed: Packed, misfit: str) -> None:
+    assert open_exchange().misfit(packed, DIMS) == misfit
+
+
+def test_values_that_are_not_finite_are_a_misfit() -> None:
+    packed = uplink()
+    broken = np.frombuffer(packed.buffer, np.uint8).copy()
+    broken[4:8] = np.frombuffer(np.float32("nan").tobytes(), np.uint8)
+    text = open_exchange().misfit(packed._replace(buffer=broken.tobytes()), DIMS)
+    assert text == "exchange 'prototypes': field 'prototypes': expected finite values, got nan at [0, 1]"
+
+
+def test_headers_that_do_not_add_up_are_a_misfit() -> None:
+    packed = uplink()
+    text = open_exchange().misfit(packed._replace(buffer=bytes(packed.buffer)[:-1]), DIMS)
+    assert text == "exchange 'prototypes': payload: expected 36 bytes of arrays, got 35"
+
+
+def test_the_evaluation_takes_empty_uplinks_only() -> None:
+    evaluation = open_exchange(None)
+    assert evaluation.misfit(pack(EMPTY), {}) is None
+    expected = "exchange 'evaluation': expected fields [], got ['classes', 'counts', 'prototypes']"
+    assert evaluation.misfit(uplink(), {}) == expected
+
+
+def never_loaded(client: str) -> bytes:
+    raise AssertionError(f"{client} was loaded")
+
+
+def test_contributions_come_in_client_id_order_with_their_weights() -> None:
+    exchange = open_exchange()
+    packed = {client: uplink(counts=[number, 1]) for number, client in enumerate(("b10", "b2", "a"))}
+    for number, (client, content) in enumerate(packed.items()):
+        exchange.accept(client, 10 * number, content)
+    exchange.settle("b2", spilled=False)
+    expected = [("a", 20, packed["a"]), ("b10", 0, packed["b10"]), ("b2", 10, packed["b2"])]
+    assert list(exchange.contributions(never_loaded)) == expected
+
+
+def test_a_spilled_update_leaves_memory_and_is_loaded_when_its_turn_comes() -> None:
+    exchange = open_exchange()
+    packed = uplink()
+    stored = bytes(packed.buffer)
+    for client in "cab":
+        exchange.accept(client, 5, packed)
+    exchange.settle("b", spilled=True)
+    assert exchange.accepted["b"].packed.buffer == b""
+    loaded: list[str] = []
+
+    def load(client: str) -> bytes:
+        loaded.append(client)
+        return stored
+
+    found = iter(exchange.contributions(load))
+    assert next(found) == ("a", 5, packed)
+    assert loaded == []
+    assert next(found) == ("b", 5, packed._replace(buffer=stored))
+    assert [client for client, _, _ in found] == ["c"]
+    assert loaded == ["b"]
+    assert exchange.accepted["b"].packed.buffer == b""
+
+
+def test_an_update_is_durable_once_it_is_settled() -> None:
+    exchange = open_exchange()
+    exchange.accept("a", 5, uplink())
+    assert not exchange.is_durable("a")
+    exchange.settle("a", spilled=False)
+    assert exchange.is_durable("a")
+    assert not exchange.is_durable("b")

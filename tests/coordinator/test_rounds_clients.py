@@ -1,0 +1,119 @@
+"""Which clients get a task, and which updates are refused with what answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.round_events import Accept, Aggregated, ClientGone, Configure, Configured, SendTask, UpdateArrived
+from coordinator.rounds import Phase
+from tests.coordinator.round_driver import DEADLINE_S, Run, refused, tasks
+
+
+def test_a_late_joiner_takes_part_from_the_next_round_on() -> None:
+    run = Run()
+    run.open()
+    assert run.ready("d") == []
+    assert run.complete("abc")[1] == Configure(2, 0, ("a", "b", "c", "d"))
+
+
+def test_a_reconnecting_member_gets_its_task_again_unless_it_has_answered() -> None:
+    run = Run()
+    run.open()
+    run.update("a")
+    run.feed(ClientGone, "a")
+    run.feed(ClientGone, "b")
+    assert run.ready("a") == []
+    assert run.ready("b") == [SendTask("b")]
+
+
+def test_tasks_go_only_to_members_that_are_here_and_to_the_others_when_they_return() -> None:
+    run = Run()
+    run.ready("abc")
+    run.feed(ClientGone, "b")
+    assert run.feed(Configured) == tasks("ac")
+    assert run.ready("b") == [SendTask("b")]
+
+
+def test_a_client_that_comes_while_the_server_half_works_gets_no_task_yet() -> None:
+    run = Run()
+    run.ready("abc")
+    assert run.ready("b") == []
+    run.feed(Configured)
+    run.updates("abc")
+    assert run.ready("c") == []
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(("round", "exchange"), [(0, 0), (1, 0), (3, 0), (2, 1)])
+def test_an_update_of_another_exchange_is_stale_and_hears_where_the_run_is(round: int, exchange: int) -> None:
+    run = Run()
+    run.open()
+    run.complete()
+    text = f"update of round {round}, exchange {exchange}, but the run is in round 2, exchange 0"
+    assert refused(run.feed(UpdateArrived, "a", round, exchange)) == ("stale", text)
+
+
+def test_a_second_update_is_a_duplicate_also_after_the_exchange_has_closed() -> None:
+    run = Run()
+    run.open()
+    run.updates("ab")
+    duplicate = ("duplicate", "an update of round 1, exchange 0 is in hand")
+    assert refused(run.update("a")) == duplicate
+    run.update("c")
+    assert run.rounds.phase is Phase.AGGREGATING
+    assert refused(run.update("a")) == duplicate
+
+
+def test_an_update_after_the_exchange_has_closed_is_stale() -> None:
+    run = Run()
+    run.open()
+    run.updates("ab")
+    run.tick(DEADLINE_S)
+    text = "the run is in round 1, exchange 0, which takes no updates now"
+    assert refused(run.update("c")) == ("stale", text)
+
+
+def test_an_update_before_the_exchange_opens_is_stale_whoever_answered_the_last_one() -> None:
+    run = Run(num_exchanges=2)
+    run.open()
+    run.updates("abc")
+    run.feed(Aggregated)
+    assert refused(run.update("a"))[0] == "stale"
+    run.feed(Configured)
+    run.updates("abc")
+    for client in "ab":
+        run.feed(ClientGone, client)
+    run.feed(Aggregated)
+    assert run.rounds.phase is Phase.WAITING
+    assert refused(run.update("a"))[0] == "stale"
+
+
+def test_an_update_from_outside_the_cohort_is_refused_and_hears_the_cohort() -> None:
+    run = Run()
+    run.open()
+    run.ready("d")
+    text = "the run is in round 1, exchange 0, and its cohort is ['a', 'b', 'c']"
+    assert refused(run.update("d")) == ("not_in_cohort", text)
+    assert refused(run.update("nobody")) == ("not_in_cohort", text)
+
+
+def test_a_refused_client_takes_part_in_the_next_round() -> None:
+    run = Run()
+    run.open()
+    run.updates("ab")
+    run.tick(DEADLINE_S)
+    run.feed(Aggregated)
+    run.feed(Configured)
+    assert refused(run.feed(UpdateArrived, "c", 1, 0))[0] == "stale"
+    assert run.update("c") == [Accept("c")]
+
+
+def test_refusal_of_says_beforehand_what_handle_will_say() -> None:
+    run = Run()
+    run.open()
+    assert run.rounds.refusal_of("a", 1, 0) is None
+    run.update("a")
+    assert [run.rounds.refusal_of("a", 1, 0)] == run.update("a")
+    assert [run.rounds.refusal_of("b", 2, 0)] == run.feed(UpdateArrived, "b", 2, 0)
