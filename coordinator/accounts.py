@@ -83,6 +83,7 @@ class ExchangeAccount:
             up=_beside(entry.up, predicted and predicted.up) if came else entry.up,
             down=_beside(entry.down, predicted and predicted.down) if entry.sent_at is not None else entry.down,
             train_s=report.train_us / 1e6 if came else None,
+            evaluate_s=report.evaluate_us / 1e6 if came else None,
             checkpoint_s=report.checkpoint_us / 1e6 if came else None,
             encode_s=report.encode_us / 1e6 if came else None,
             turnaround_s=duration_s(entry.sent_at, entry.accepted_at),

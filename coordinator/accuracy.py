@@ -72,7 +72,7 @@ class Accuracies:
 
     def per_client(self, rule: str, base: int) -> dict[str, float]:
         """Return each client's last accuracy, of those that have one."""
-        latest = dict(self._latest[rule])
+        latest = dict(self._latest.get(rule, {}))
         for round in sorted(booked for booked in self._pending if booked <= base):
             latest.update(_accuracies(rule, self._pending[round]))
         return latest
@@ -89,7 +89,7 @@ class Accuracies:
                 del self._pending[booked]
 
     def _all_totals(self, rule: str, base: int) -> Iterator[tuple[int, Total]]:
-        yield from self._totals[rule].items()
+        yield from self._totals.get(rule, {}).items()
         for booked, scores in self._pending.items():
             if booked <= base:
                 yield from _totals(rule, booked, scores).items()

@@ -71,7 +71,7 @@ class Coordinator:
         self._display = display
         self._record = record
         self._method = methods.find(spec.method)
-        self._token = zlib.crc32(spec.run_id.encode())
+        self._token = run_token(spec.run_id)
         self._ledger = Ledger(spec, self._method)
         self._rounds = Rounds(round_rules(config, len(self._method.exchanges)))
         plain = msgspec.to_builtins(spec)
@@ -362,6 +362,11 @@ class Coordinator:
 
     def _now(self) -> float:
         return self._loop.time()
+
+
+def run_token(run_id: str) -> int:
+    """Return the number that stands for a run in messages: 1 to 65,535, as it travels with each of them."""
+    return zlib.crc32(run_id.encode()) % 0xFFFF + 1
 
 
 def cost_of(packed: Packed, frames: Frames) -> Cost:

@@ -106,6 +106,7 @@ class ClientLine(msgspec.Struct, frozen=True, tag_field="kind", tag="client"):
     up: Traffic
     down: Traffic
     train_s: float | None = None
+    evaluate_s: float | None = None
     checkpoint_s: float | None = None
     encode_s: float | None = None
     turnaround_s: float | None = None
@@ -114,7 +115,8 @@ class ClientLine(msgspec.Struct, frozen=True, tag_field="kind", tag="client"):
     @property
     def work_s(self) -> float:
         """What the client itself took, in seconds."""
-        return (self.train_s or 0.0) + (self.checkpoint_s or 0.0) + (self.encode_s or 0.0)
+        parts = (self.train_s, self.evaluate_s, self.checkpoint_s, self.encode_s)
+        return sum(part or 0.0 for part in parts)
 
 
 class ExchangeLine(msgspec.Struct, frozen=True, tag_field="kind", tag="exchange"):

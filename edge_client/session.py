@@ -109,6 +109,7 @@ class Session:
         self.work = Work.NONE
         self.once = once
         self.run = 0
+        self.run_id = ""
         self.task: tuple[int, int] | None = None
         self.heartbeat_s = 0.0
         self._backoff = Backoff(seed)
@@ -197,8 +198,8 @@ class Session:
         self._backoff.reset()
         self._said.clear()
         found = self._say(f"joined run {welcome.run_id}")
-        if welcome.run != self.run or self.work is Work.NONE:
-            self.run = welcome.run
+        if welcome.run_id != self.run_id or self.work is Work.NONE:
+            self.run, self.run_id = welcome.run, welcome.run_id
             self.work = Work.PREPARING
             self.task, self._ready, self._restarts = None, None, 0
             return [*found, DropUplink(), Prepare(welcome)]
@@ -295,7 +296,7 @@ class Session:
             code = {"finished": ExitCode.FINISHED, "failed": ExitCode.FAILED}.get(finish.outcome)
             reason = f"the run is over: {finish.outcome}" + (f" ({finish.reason})" if finish.reason else "")
             return [Exit(ExitCode.INTERRUPTED if code is None else code, reason)]
-        self.work, self.task, self.run = Work.NONE, None, 0
+        self.work, self.task, self.run, self.run_id = Work.NONE, None, 0, ""
         return [DropUplink(), *self._down(f"the run is over: {finish.outcome}; waiting for the next one", at)]
 
     def _on_trainer_failed(self, event: TrainerFailed) -> Iterable[Instruction]:

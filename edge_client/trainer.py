@@ -82,7 +82,7 @@ class Trainer:
         folder = client_folder(settings)
         constants = self._load_constants(begin.constants, ConstantShelf(folder))
         method = find(spec.method)
-        self._states = ClientStates(folder, begin.run, len(method.exchanges))
+        self._states = ClientStates(folder, spec.run_id, len(method.exchanges))
         data = load_data(spec, settings)
         self._participant = Participant(
             spec, method, settings.client.id, data, constants, spec.training.device, spec.training.threads
@@ -124,6 +124,7 @@ class Trainer:
         packed = pack(outcome.uplink)
         report = Report(
             train_us=round(outcome.train_s * 1e6),
+            evaluate_us=round(outcome.evaluate_s * 1e6),
             encode_us=(time.monotonic_ns() - started) // 1000,
             evaluations=[Evaluation(*evaluation) for evaluation in outcome.evaluations],
         )

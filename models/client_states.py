@@ -42,14 +42,14 @@ _OURS = ("round_start.*", "current-*", "uplink-*")
 class ClientStates:
     """The states and uplinks of one client in one run, in a folder or, for `folder=None`, in memory."""
 
-    def __init__(self, folder: Path | None, run: int, num_exchanges: int = 1) -> None:
+    def __init__(self, folder: Path | None, run: str, num_exchanges: int = 1) -> None:
         """Take up what the folder holds of this run, and remove what it holds of others.
 
         Raises:
             checkpoint.CheckpointError: a file is broken.
         """
         self._store: _Memory | _Folder = _Memory() if folder is None else _Folder(folder)
-        self._run = str(run)
+        self._run = run
         self._num_exchanges = num_exchanges
         for name, metadata in list(self._store.metadata.items()):
             if metadata.get("run") != self._run:

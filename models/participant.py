@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -48,11 +48,12 @@ class Evaluation(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one exchange made: the uplink, what was evaluated in it, and the training's duration and mean loss."""
+    """What one exchange made: the uplink, what was evaluated in it, how long both took, and the mean training loss."""
 
     uplink: Payload
     evaluations: list[Evaluation] = field(default_factory=list)
     train_s: float = 0.0
+    evaluate_s: float = 0.0
     loss: float = 0.0
 
 
@@ -83,15 +84,18 @@ class Participant:
         Raises:
             ConfigError: net, data and label map do not fit each other, or the method's settings are wrong.
         """
-        seeding.set_threads(threads or spec.training.threads)
-        self._spec, self._method, self._client_id = spec, method, client_id
-        self._device = _pick_device(device)
         if data.classes != spec.classes:
             raise ConfigError(f"client {client_id}: expected label map {spec.classes}, its data have {data.classes}")
-        net = self._build_net(data.train_x.shape[1:])
-        self.announcement = _announce(spec, data, net)
-        self._test_x, self._test_y = self._moved(data.test_x), self._moved(data.test_y)
+        self._spec, self._method, self._client_id, self._data = spec, method, client_id, data
         self._client = method.make_client(spec, methods.read_config(method, spec.method_config))
+        net: Any = None
+        if method.needs_net:
+            seeding.set_threads(threads or spec.training.threads)
+            self._device: Any = _pick_device(device)
+            net = self._build_net(data.train_x.shape[1:])
+        else:
+            self._device = None
+        self.announcement = _announce(spec, data, net)
         self._client.start(
             ClientContext(
                 client=client_id,
@@ -131,37 +135,40 @@ class Participant:
         """
         is_last_evaluation = exchange == len(self._method.exchanges)
         declared = self._method.exchanges[0 if is_last_evaluation else exchange]
-        seeding.seed_torch(self._spec.seed, "client", self._client_id, round, exchange)
+        if self._method.needs_net:
+            seeding.seed_torch(self._spec.seed, "client", self._client_id, round, exchange)
         self._client.receive(declared.name, declared.downlink.from_payload(downlink, self._known_dims(base)))
+        started = time.perf_counter()
         evaluations = []
         if declared is self._method.exchanges[0] and base >= 1 and (is_last_evaluation or self._is_due(base)):
             evaluations += self._evaluate(base, self._method.global_rules)
+        evaluate_s = time.perf_counter() - started
         if is_last_evaluation:
-            return Outcome(EMPTY, evaluations)
+            return Outcome(EMPTY, evaluations, evaluate_s=evaluate_s)
         train_s, loss = self._train(declared, round, exchange, on_progress)
         uplink = self._client.uplink(declared.name).to_payload(self._spec.wire.value_dtype)
-        if declared is self._method.exchanges[-1] and self._is_due(round):
+        started = time.perf_counter()
+        if declared is self._method.exchanges[-1] and self._is_due(round) and self._method.needs_net:
             evaluations += self._evaluate(round, LOCAL_RULES)
-        return Outcome(uplink, evaluations, train_s, loss)
+        evaluate_s += time.perf_counter() - started
+        return Outcome(uplink, evaluations, train_s, evaluate_s, loss)
 
     def _train(self, declared: Exchange, round: int, exchange: int, progress: Progress | None) -> tuple[float, float]:
-        from models.training import train
-
         if not declared.trains:
             return 0.0, 0.0
-        begin = time.perf_counter()
+        started = time.perf_counter()
         seed = seeding.derive(self._spec.seed, "client", self._client_id, round, exchange, "training")
-        loss = train(self._client, self._spec.training, seed, progress)
-        return time.perf_counter() - begin, loss
+        loss = self._client.local_train(declared.name, seed, progress)
+        return time.perf_counter() - started, loss
 
     def _evaluate(self, round: int, rules: tuple[str, ...]) -> list[Evaluation]:
-        from models.evaluation import evaluate
-
         if not rules:
             return []
-        correct = evaluate(self._client, self._test_x, self._test_y, rules)
+        from models.evaluation import evaluate
+
+        correct = evaluate(self._client, self._moved(self._data.test_x), self._moved(self._data.test_y), rules)
         numbered = {self._method.rules.index(rule): count for rule, count in correct.items()}
-        return [Evaluation(round, len(self._test_y), numbered)]
+        return [Evaluation(round, len(self._data.test_y), numbered)]
 
     def _is_due(self, round: int) -> bool:
         return round % self._spec.evaluation.every == 0 or round == self._spec.num_rounds
@@ -174,26 +181,33 @@ class Participant:
         return dims
 
     def _build_net(self, input_shape: tuple[int, ...]) -> nets.Net:
+        from models.training import warm_up
+
         model, spec = self._spec.model, self._spec
         keys = (model.name,) if model.init == "common" else (model.name, self._client_id)
         seeding.seed_torch(spec.seed, "init", *keys)
-        return nets.build_net(model.name, input_shape, model.feature_dim, spec.num_classes).to(self._device)
+        net = nets.build_net(model.name, input_shape, model.feature_dim, spec.num_classes).to(self._device)
+        warm_up(net, spec.training)
+        return net
 
-    def _moved(self, array: np.ndarray) -> torch.Tensor:
+    def _moved(self, array: np.ndarray) -> Any:
+        """Return samples as the method takes them: on the device, or as they are where no net is needed."""
+        if not self._method.needs_net:
+            return array
         import torch
 
         return torch.from_numpy(np.array(array)).to(self._device)
 
 
-def _announce(spec: RunSpec, data: ClientData, net: nets.Net) -> Announcement:
+def _announce(spec: RunSpec, data: ClientData, net: nets.Net | None) -> Announcement:
     return Announcement(
         num_train=len(data.train_y),
         num_test=len(data.test_y),
         class_counts=np.bincount(data.train_y, minlength=spec.num_classes).tolist(),
         test_counts=np.bincount(data.test_y, minlength=spec.num_classes).tolist(),
-        feature_dim=net.head.in_features,
-        num_parameters=nets.count_parameters(net),
-        num_buffers=nets.count_buffers(net),
+        feature_dim=net.head.in_features if net else spec.model.feature_dim,
+        num_parameters=nets.count_parameters(net) if net else 0,
+        num_buffers=nets.count_buffers(net) if net else 0,
     )
 
 

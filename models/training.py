@@ -54,6 +54,11 @@ def train(client: Client, config: TrainingConfig, seed: int, on_progress: Progre
     return _mean_loss(context.client, float(total), len(steps))
 
 
+def warm_up(net: nn.Module, config: TrainingConfig) -> None:
+    """Make an optimizer and drop it: the first one makes torch load modules for seconds, which no round should pay."""
+    _optimizer(net, config).zero_grad()
+
+
 def _step(client: Client, optimizer: torch.optim.Optimizer, batch: Batch) -> torch.Tensor:
     optimizer.zero_grad()
     loss = client.loss(batch)

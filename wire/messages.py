@@ -125,9 +125,10 @@ class Evaluation(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Report(msgspec.Struct, frozen=True, array_like=True):
-    """What one client's exchange cost and how it tests: durations in microseconds, the slowest parts of its work."""
+    """What one client's exchange cost and how it tests: durations in microseconds, which together are its work."""
 
     train_us: int = 0
+    evaluate_us: int = 0
     checkpoint_us: int = 0
     encode_us: int = 0
     evaluations: list[Evaluation] = []

@@ -68,6 +68,8 @@ def _title(summary: Mapping[str, Any]) -> str:
 
 def _accuracy(summary: Mapping[str, Any], figures: _Figures) -> list[str]:
     headline = summary["accuracy"]["rule"]
+    if not summary["accuracy_by_rule"]:
+        return ["no accuracy: this method tests nothing"]
     show = (show_accuracy, show_count, show_accuracy, show_accuracy, show_accuracy)
     columns: tuple[Path, ...] = (("best",), ("best_round",), ("last",), ("mean", "best"), ("mean", "last"))
     rows = [

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import torch
 
     from models.nets import Net
-    from models.training import Batch
+    from models.training import Batch, Progress
 
 
 class RoundFailedError(Exception):
@@ -73,8 +73,11 @@ class Method:
     client: str
     """`module:class` of the client half, imported in the trainer only."""
     default_rule: str
+    """The headline rule of a run whose config names none; empty where there is nothing to test."""
     global_rules: tuple[str, ...] = ()
     """Accuracy rules that need the new global state, beside `head` and `local_prototype` which every method has."""
+    needs_net: bool = True
+    """Whether the client half works with a net; one that does not is given numpy arrays and never costs torch."""
     shares_model: bool = False
     """Whether all clients must have the same net, because whole nets are averaged."""
     is_default: bool = False
@@ -82,7 +85,7 @@ class Method:
     @property
     def rules(self) -> tuple[str, ...]:
         """All accuracy rules, in the order in which reports number them."""
-        return (*LOCAL_RULES, *self.global_rules)
+        return (*LOCAL_RULES, *self.global_rules) if self.needs_net else self.global_rules
 
     def make_server(self, spec: RunSpec, config: Any) -> Server:
         """Import and build the server half."""
@@ -147,7 +150,10 @@ class Server(ABC):
 
 @dataclass
 class ClientContext:
-    """What a client half is given to work with: its net, its data and its constants."""
+    """What a client half is given to work with: its net, its data and its constants.
+
+    A method with `needs_net = False` gets no net and no device, and its samples as numpy arrays.
+    """
 
     client: str
     net: Net
@@ -180,6 +186,15 @@ class Client(ABC):
         from torch.nn.functional import cross_entropy
 
         return cross_entropy(self.context.net.head(self.context.net.features(batch.x)), batch.y)
+
+    def local_train(self, exchange: str, seed: int, on_progress: Progress | None) -> float:
+        """Train on the local samples and return the mean loss: the one shared loop, unless a paper has its own phases.
+
+        `seed` keys the draws of this attempt; `on_progress` may raise to abandon it.
+        """
+        from models.training import train
+
+        return train(self, self.spec.training, seed, on_progress)
 
     @abstractmethod
     def uplink(self, exchange: str) -> Record:

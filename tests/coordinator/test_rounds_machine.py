@@ -49,11 +49,25 @@ class RoundsMachine(RuleBasedStateMachine):
         self.opened_at = 0.0
         self.finished: events.Finish | None = None
 
-    @initialize(drawn=rules())
-    def start(self, drawn: RoundRules) -> None:
+    @initialize(drawn=rules(), num_steps=st.sampled_from([0, 3, 6, 12, 20]))
+    def start(self, drawn: RoundRules, num_steps: int) -> None:
         self.rules = drawn
         self.rounds = Rounds(drawn)
         self.feed(events.Ticked(self.at))
+        for _ in range(num_steps):
+            self.go_on(5)
+
+    @rule(num_clients=st.integers(1, 5))
+    def go_on(self, num_clients: int) -> None:
+        """What the run waits for happens: the server half answers, or clients come or answer."""
+        if self.owed is not None:
+            self.answer("")
+        elif self.rounds.phase is Phase.COLLECTING:
+            for client in sorted(self.rounds.cohort - self.rounds.answered)[:num_clients]:
+                self.update(client, 0, 0)
+        else:
+            for client in CLIENTS[-num_clients:]:
+                self.come(client)
 
     # What may happen
 

@@ -11,7 +11,7 @@ from models.participant import Outcome, Participant
 from models.spec import RunSpec
 from wire.payload import Payload
 
-RUN = 7
+RUN = "run-7"
 
 
 @dataclass

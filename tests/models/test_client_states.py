@@ -7,7 +7,7 @@ import pytest
 from models import checkpoint
 from models.client_states import ClientStates
 
-RUN = 5
+RUN = "run-5"
 Make = Callable[..., ClientStates]
 
 
@@ -93,7 +93,7 @@ def test_a_missed_exchange_is_passed_over(make: Make) -> None:
 
 def test_the_last_evaluation_follows_a_round_that_counted_or_did_not(make: Make) -> None:
     for kept, expected in ((2, 21.0), (1, 11.0)):
-        states = make(num_exchanges=2, run=RUN + kept)
+        states = make(num_exchanges=2, run=f"{RUN}-{kept}")
         states.save(1, 0, state(10))
         states.save(1, 1, state(11))
         states.begin(2, 0, kept=1)
@@ -164,7 +164,7 @@ def test_states_of_another_run_are_removed_and_nothing_else(tmp_path: Path) -> N
     (tmp_path / "current-0.safetensors.tmp").write_bytes(b"torn")
     checkpoint.write(tmp_path / "other.safetensors", state(7))
     (tmp_path / "notes.tmp").write_text("mine")
-    other = ClientStates(tmp_path, RUN + 1)
+    other = ClientStates(tmp_path, RUN + "-other")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.tmp", "other.safetensors"]
     assert begun(other, 2, 0, kept=1) is None
 

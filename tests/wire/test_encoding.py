@@ -113,7 +113,7 @@ def test_an_uplink_of_ten_prototypes_costs_at_most_80_bytes_more_than_its_payloa
     evaluations = [Evaluation(8, 112, {1: 104}), Evaluation(9, 112, {0: 107, 2: 99})]
     packed = pack(payload)
     assert packed.sizes == Sizes(elements=500, payload_bytes=2060)
-    frames = encode(Update(0xCBF43926, 9, 0, Report(512_345, 3_100, 210, evaluations)), packed)
+    frames = encode(Update(0xFFFF, 9, 0, Report(512_345, 12_900, 3_100, 210, evaluations)), packed)
     assert encoded_bytes(frames) - 2060 <= 80
 
 
@@ -196,11 +196,11 @@ def test_extra_trailing_fields_are_ignored() -> None:
 
 
 def test_extra_trailing_fields_inside_a_record_are_ignored() -> None:
-    message = Update(7, 1, 0, Report(1, 2, 3, [Evaluation(1, 2, {0: 1})]))
+    message = Update(7, 1, 0, Report(1, 2, 3, 4, [Evaluation(1, 2, {0: 1})]))
 
     def edit(header: Any) -> None:
         header[1][3].append("new")
-        header[1][3][3][0].append("new")
+        header[1][3][4][0].append("new")
 
     assert decode(with_header(edit, message, pack(EMPTY)))[0] == message
 

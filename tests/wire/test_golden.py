@@ -50,7 +50,10 @@ SAMPLES: dict[str, tuple[messages.Message, Payload | None]] = {
     "Grant": (messages.Grant(7, 3, 1), None),
     "Update": (
         messages.Update(
-            7, 3, 0, messages.Report(512_345, 3_100, 210, [messages.Evaluation(3, 112, {0: 107, 1: 106, 2: 99})])
+            7,
+            3,
+            0,
+            messages.Report(512_345, 12_900, 3_100, 210, [messages.Evaluation(3, 112, {0: 107, 1: 106, 2: 99})]),
         ),
         PROTOTYPES,
     ),

@@ -7,6 +7,7 @@ averages. The clients' state counts the rounds whose outcome stood, so a round t
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,10 @@ from models import seeding
 from models.methods.api import Client, Exchange, Facts, Method, RoundFailedError, Server, Update
 from models.spec import Section
 from wire.payload import Nothing, Record, counts, values
+
+
+STEPS = 20
+"""Into how many steps pretended training is cut."""
 
 
 class Config(Section, frozen=True):
@@ -99,6 +104,9 @@ class PairsServer(Server):
 class PairsClient(Client):
     """Its state is the number of rounds that stood for it, and the last means."""
 
+    _rounds: np.ndarray
+    _means: np.ndarray
+
     def start(self, context: Any) -> None:
         """Take up data and the constant."""
         super().start(context)
@@ -110,19 +118,16 @@ class PairsClient(Client):
             self._means = downlink.means
             self._rounds = self._rounds + 1
 
-    def work(self, exchange: str, on_progress: Any) -> None:
+    def local_train(self, exchange: str, seed: int, on_progress: Any) -> float:
         """Pretend to train: sleep or spin, in steps."""
-        import time
-
-        steps = 20
-        for step in range(steps):
-            if self.config.sleep_s and exchange == "echoes":
-                time.sleep(self.config.sleep_s / steps)
-            until = time.monotonic() + (self.config.busy_s / steps if exchange == "echoes" else 0.0)
-            while time.monotonic() < until:
+        for step in range(STEPS):
+            if self.config.sleep_s:
+                time.sleep(self.config.sleep_s / STEPS)
+            until = time.monotonic() + self.config.busy_s / STEPS
+            while self.config.busy_s and time.monotonic() < until:
                 pass
-            if on_progress is not None:
-                on_progress(step + 1, steps)
+            on_progress(step + 1, STEPS)
+        return 0.0
 
     def uplink(self, exchange: str) -> Record:
         """Send a weighted sum, then the means with the own state on top."""
@@ -154,6 +159,6 @@ METHOD = Method(
     ),
     server="pairs:PairsServer",
     client="pairs:PairsClient",
-    default_rule="head",
+    default_rule="",
     needs_net=False,
 )

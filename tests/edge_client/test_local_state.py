@@ -1,0 +1,62 @@
+"""What a client finds on its disk: its folder and the run constants in it."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edge_client.config import load
+from edge_client.local_state import ConstantShelf, client_folder, held_digests
+from models.checkpoint import CheckpointError, state_hash
+
+MASKS = {"kept": np.array([[0, 2], [1, 3]], np.int64)}
+DIGEST = state_hash(MASKS)
+
+
+def test_each_client_has_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = load(None, ["client.id=device-3", "data.index=0", f'client.dir="{tmp_path}"'])
+    assert client_folder(config) == tmp_path / "device-3"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    config = load(None, ["client.id=device-3", "data.index=0", 'client.dir="~/states"'])
+    assert client_folder(config) == tmp_path / "states" / "device-3"
+
+
+def test_a_new_client_holds_nothing(tmp_path: Path) -> None:
+    assert held_digests(tmp_path / "nowhere") == []
+    assert ConstantShelf(tmp_path / "nowhere").missing([DIGEST]) == [DIGEST]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_constant_comes_back_as_it_was_put(tmp_path: Path) -> None:
+    shelf = ConstantShelf(tmp_path / "device")
+    shelf.put("masks", DIGEST, MASKS)
+    name, arrays = ConstantShelf(tmp_path / "device").get(DIGEST)
+    assert (name, list(arrays)) == ("masks", ["kept"])
+    np.testing.assert_array_equal(arrays["kept"], MASKS["kept"], strict=True)
+    assert held_digests(tmp_path / "device") == [DIGEST]
+
+
+def test_only_what_is_not_here_is_missing_in_the_order_asked(tmp_path: Path) -> None:
+    shelf = ConstantShelf(tmp_path)
+    shelf.put("masks", DIGEST, MASKS)
+    assert shelf.missing(["f" * 64, DIGEST, "0" * 64]) == ["f" * 64, "0" * 64]
+
+
+def test_arrays_with_another_digest_are_not_kept(tmp_path: Path) -> None:
+    shelf = ConstantShelf(tmp_path)
+    with pytest.raises(ValueError, match=f"run constant 'masks': expected digest {'0' * 64}, got {DIGEST}"):
+        shelf.put("masks", "0" * 64, MASKS)
+    assert held_digests(tmp_path) == []
+
+
+def test_unfinished_and_other_files_are_not_held(tmp_path: Path) -> None:
+    shelf = ConstantShelf(tmp_path)
+    shelf.put("masks", DIGEST, MASKS)
+    for name in (f"{'1' * 64}.safetensors.tmp", "notes.txt", f"{'g' * 64}.safetensors", f"{'1' * 63}.safetensors"):
+        (tmp_path / "constants" / name).write_bytes(b"")
+    assert held_digests(tmp_path) == [DIGEST]
+
+
+def test_a_constant_that_is_not_here_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=DIGEST):
+        ConstantShelf(tmp_path).get(DIGEST)

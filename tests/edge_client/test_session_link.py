@@ -1,0 +1,159 @@
+"""A client's link to its coordinator: tried again, kept alive, and given up when nothing comes."""
+
+from __future__ import annotations
+
+from edge_client.reconnect import MAX_DELAY_S
+from edge_client.session import JOIN_S, Link, Work
+from edge_client.session_events import (
+    CloseLink,
+    DropUplink,
+    Instruction,
+    OpenLink,
+    Prepare,
+    Say,
+    Send,
+    SendUplink,
+    Ticked,
+)
+from tests.edge_client.session_driver import HEARTBEAT_S, LARGE, READY, RUN, Client, refusal, welcome
+from wire.messages import Goodbye, Offer, Ping, Pong
+
+
+def lines(found: list[Instruction]) -> list[str]:
+    return [instruction.text for instruction in found if isinstance(instruction, Say)]
+
+
+def test_a_session_opens_its_link_with_the_first_tick_and_joins() -> None:
+    client = Client()
+    assert (client.session.link, client.session.next_wakeup()) == (Link.DOWN, None)
+    assert client.feed(Ticked) == [OpenLink()]
+    assert (client.session.link, client.session.next_wakeup()) == (Link.JOINING, JOIN_S)
+    assert client.hear(welcome()) == [Say("joined run run-7"), DropUplink(), Prepare(welcome())]
+    assert (client.session.link, client.session.work) == (Link.UP, Work.PREPARING)
+
+
+def test_a_client_that_is_there_first_joins_a_coordinator_that_comes_a_minute_later() -> None:
+    client = Client()
+    client.feed(Ticked)
+    attempts, told = 1, []
+    while client.at < 60.0:
+        told += lines(client.cut("nobody listens"))
+        assert client.session.link is Link.DOWN
+        before = client.at
+        assert client.tick() == [OpenLink()]
+        assert 0.0 < client.at - before <= MAX_DELAY_S
+        attempts += 1
+    assert attempts >= 7
+    assert told == ["nobody listens; trying again, at most every 20 s"]
+    assert Prepare(welcome()) in client.hear(welcome())
+
+
+def test_pauses_differ_between_clients_and_are_short_again_after_a_welcome() -> None:
+    assert len({downtime(seed) for seed in range(20)}) == 20
+    client = Client()
+    client.feed(Ticked)
+    for _ in range(10):
+        client.cut()
+        client.tick()
+    client.hear(welcome())
+    client.cut()
+    wakeup = client.session.next_wakeup()
+    assert wakeup is not None
+    assert wakeup - client.at <= 0.25
+
+
+def downtime(seed: int) -> float | None:
+    client = Client(seed=seed)
+    client.feed(Ticked)
+    client.cut()
+    return client.session.next_wakeup()
+
+
+def test_no_attempt_is_made_before_its_time() -> None:
+    client = Client()
+    client.feed(Ticked)
+    client.cut()
+    wakeup = client.session.next_wakeup()
+    assert wakeup is not None
+    assert client.tick(wakeup - 0.001) == []
+    assert client.tick(wakeup) == [OpenLink()]
+
+
+def test_a_welcome_that_does_not_come_is_not_waited_for() -> None:
+    client = Client()
+    client.feed(Ticked)
+    assert client.tick(JOIN_S - 0.001) == []
+    text = "no welcome from the coordinator; trying again, at most every 20 s"
+    assert client.tick(JOIN_S) == [CloseLink(), Say(text)]
+
+
+def test_a_silent_coordinator_is_noticed_in_two_heartbeats() -> None:
+    client = Client()
+    client.join()
+    assert client.tick() == [Send(Ping())]
+    assert client.at == HEARTBEAT_S
+    assert client.session.next_wakeup() == 2 * HEARTBEAT_S
+    text = "the coordinator is silent; trying again, at most every 20 s"
+    assert client.tick() == [CloseLink(), Say(text)]
+    assert client.session.link is Link.DOWN
+
+
+def test_each_heartbeat_has_a_ping_and_whatever_comes_is_a_sign_of_life() -> None:
+    client = Client()
+    client.join()
+    for number in range(1, 10):
+        assert client.tick() == [Send(Ping())]
+        assert client.at == number * HEARTBEAT_S
+        client.at += 0.2
+        client.hear(Pong())
+
+
+def test_a_ping_is_answered() -> None:
+    client = Client()
+    client.join()
+    assert client.hear(Ping()) == [Send(Pong())]
+
+
+def test_a_lost_link_is_told_once_for_each_kind_of_reason() -> None:
+    client = Client()
+    client.feed(Ticked)
+    told = []
+    for _ in range(5):
+        told += lines(client.cut("nobody listens"))
+        client.tick()
+        told += lines(client.tick())
+        client.tick()
+    assert [text.partition(";")[0] for text in told] == ["nobody listens", "no welcome from the coordinator"]
+
+
+def test_after_a_welcome_reasons_are_told_again() -> None:
+    client = Client()
+    client.join()
+    first = client.cut()
+    assert lines(client.join()) == ["joined run run-7"]
+    assert client.cut() == first == [CloseLink(), Say("the cable is out; trying again, at most every 20 s")]
+
+
+def test_a_link_that_is_down_cannot_be_lost() -> None:
+    client = Client()
+    assert client.cut() == []
+    client.join()
+    client.cut()
+    wakeup = client.session.next_wakeup()
+    assert client.cut() == []
+    assert client.session.next_wakeup() == wakeup
+
+
+def test_unknown_session_makes_the_client_say_hello_again_and_keeps_the_work() -> None:
+    client = Client().hold()
+    assert client.hear(refusal("unknown_session")) == [OpenLink()]
+    assert (client.session.link, client.session.work) == (Link.JOINING, Work.HOLDING)
+    assert client.hear(refusal("unknown_session")) == []
+    assert client.session.next_wakeup() == client.at + JOIN_S
+    assert client.hear(welcome())[-2:] == [Send(READY), SendUplink()]
+
+
+def test_messages_that_no_session_expects_change_nothing() -> None:
+    client = Client().hold()
+    assert client.hear(Pong()) == client.hear(Goodbye("")) == client.hear(Offer(RUN, 1, 0, LARGE)) == []
+    assert client.session.work is Work.HOLDING
