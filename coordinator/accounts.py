@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from coordinator.prediction import Prediction
-from coordinator.tally import ClientLine, Cost, Score, Traffic
-from wire.messages import Report
+from coordinator.tally import ClientLine, Cost, Report, Score, Traffic
 from wire.payload import Sizes
 
 Predict = Callable[[str], Prediction | None]
@@ -82,10 +81,10 @@ class ExchangeAccount:
             status="accepted" if came else "missing",
             up=_beside(entry.up, predicted and predicted.up) if came else entry.up,
             down=_beside(entry.down, predicted and predicted.down) if entry.sent_at is not None else entry.down,
-            train_s=report.train_us / 1e6 if came else None,
-            evaluate_s=report.evaluate_us / 1e6 if came else None,
-            checkpoint_s=report.checkpoint_us / 1e6 if came else None,
-            encode_s=report.encode_us / 1e6 if came else None,
+            train_s=report.train_s,
+            evaluate_s=report.evaluate_s,
+            checkpoint_s=report.checkpoint_s,
+            encode_s=report.encode_s,
             turnaround_s=duration_s(entry.sent_at, entry.accepted_at),
             evaluations=_scores(report, rules, bookable),
         )

@@ -27,6 +27,7 @@ from coordinator.record import RunRecord
 from coordinator.rounds import Phase, RoundRules, Rounds
 from coordinator.server_half import Constant, RoundUnusableError, ServerHalf, ServerHalfError
 from coordinator.store import StoreError
+from coordinator.tally import Report
 from models import methods
 from models.methods.api import Exchange
 from models.spec import RunSpec
@@ -44,6 +45,7 @@ from wire.messages import (
     Refusal,
     RefusalCode,
     Task,
+    Timing,
     Update,
     Welcome,
 )
@@ -161,6 +163,8 @@ class Coordinator:
     def _take(self, client: str, message: Message, packed: Packed | None, frames: list[bytes], now: float) -> None:
         if isinstance(message, Update) and packed is not None:
             self._on_update(client, message, packed, frames, now)
+        elif isinstance(message, Timing):
+            self._exchange.time(client, message)
         elif isinstance(message, Progress):
             self._feed(rounds.ProgressMade(client, message.round, message.exchange, now))
         elif isinstance(message, Offer) and self._may_send(client, message.run, message.round, message.exchange):
@@ -175,7 +179,8 @@ class Coordinator:
             return
         exchange, num_train = self._exchange, self._lobby.announced[client].num_train
         exchange.accept(client, num_train, packed)
-        self._ledger.update_accepted(client, cost_of(packed, frames), update.report, now)
+        report = Report.of(update.evaluations, exchange.timings.get(client))
+        self._ledger.update_accepted(client, cost_of(packed, frames), report, now)
         self._record.put_update(update, client, num_train, frames, lambda: self._on_durable(client, exchange))
         self._display.progress(update.round, update.exchange, len(exchange.accepted), len(self._rounds.cohort))
         self._grant(self._grants.release(client))
@@ -365,8 +370,8 @@ class Coordinator:
 
 
 def run_token(run_id: str) -> int:
-    """Return the number that stands for a run in messages: 1 to 65,535, as it travels with each of them."""
-    return zlib.crc32(run_id.encode()) % 0xFFFF + 1
+    """Return the number that stands for a run in its messages; always of two bytes, so that no run costs more."""
+    return 256 + zlib.crc32(run_id.encode()) % (65_536 - 256)
 
 
 def cost_of(packed: Packed, frames: Frames) -> Cost:

@@ -24,6 +24,7 @@ from coordinator.tally import (
     ExchangeLine,
     Line,
     Refusals,
+    Report,
     RoundLine,
     RoundView,
     Status,
@@ -33,7 +34,7 @@ from coordinator.tally import (
 )
 from models.methods.api import Facts, Method
 from models.spec import RunSpec
-from wire.messages import Ready, Report
+from wire.messages import Ready
 
 __all__ = ["Cost", "Ledger", "RoundView"]
 

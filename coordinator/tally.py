@@ -7,11 +7,13 @@ stored rebuild them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import msgspec
+
+from wire.messages import Evaluation, Timing
 
 Status = Literal["completed", "failed"]
 
@@ -92,6 +94,24 @@ class Score(msgspec.Struct, frozen=True):
     round: int
     num_test: int
     correct: dict[str, int]
+
+
+class Report(NamedTuple):
+    """What a client says of one exchange: how its model tests, and what its work took, in seconds, if that is known."""
+
+    evaluations: Sequence[Evaluation] = ()
+    train_s: float | None = None
+    evaluate_s: float | None = None
+    checkpoint_s: float | None = None
+    encode_s: float | None = None
+
+    @classmethod
+    def of(cls, evaluations: Sequence[Evaluation], timing: Timing | None) -> Report:
+        """Return the report that an update and its timing make; the latter may have been lost."""
+        if timing is None:
+            return cls(evaluations)
+        parts = (timing.train_us, timing.evaluate_us, timing.checkpoint_us, timing.encode_us)
+        return cls(evaluations, *(part / 1e6 for part in parts))
 
 
 class ClientLine(msgspec.Struct, frozen=True, tag_field="kind", tag="client"):

@@ -24,7 +24,7 @@ from edge_client.session import Session
 from wire.encoding import decode, encode, encoded_bytes
 from wire.errors import DecodeError
 from wire.exit_codes import ExitCode
-from wire.messages import Goodbye, Hello, Message, Ping, Progress, Ready, Update, Welcome
+from wire.messages import Goodbye, Hello, Message, Ping, Progress, Ready, Timing, Update, Welcome
 from wire.sockets.child import Child, end_with_parent, peak_rss_bytes
 from wire.sockets.zeromq import Context, Dealer
 from wire.version import PROTOCOL_VERSION
@@ -55,6 +55,7 @@ class ClientApp:
         self._incoming: list[bytes] = []
         self._task_frames: list[bytes] | None = None
         self._uplink: list[bytes] | None = None
+        self._timing: list[bytes] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     async def run(self, lifeline: int | None) -> ExitCode:
@@ -164,10 +165,12 @@ class ClientApp:
 
     def _send_uplink(self, instruction: session.SendUplink) -> None:
         if self._dealer is not None and self._uplink is not None:
+            if self._timing is not None:
+                self._dealer.send(self._timing)
             self._dealer.send(self._uplink)
 
     def _drop_uplink(self, instruction: session.DropUplink) -> None:
-        self._uplink = None
+        self._uplink = self._timing = None
 
     def _prepare(self, instruction: session.Prepare) -> None:
         self._welcome = instruction.welcome
@@ -232,7 +235,9 @@ class ClientApp:
         """Take what the trainer says."""
         message, _ = decode(frames, commands.COMMANDS, PIPE_BYTES)
         now = self._loop.time()
-        if isinstance(message, Update):
+        if isinstance(message, Timing):
+            self._timing = frames
+        elif isinstance(message, Update):
             self._uplink = frames
             self._feed(session.UplinkMade(message.round, message.exchange, encoded_bytes(frames), now))
         elif isinstance(message, Progress):

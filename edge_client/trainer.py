@@ -29,7 +29,7 @@ from models.spec import ConfigError, RunSpec, read_section, read_spec
 from wire.encoding import Packed, decode, encode, pack, unpack
 from wire.errors import EncodeError, RecordError
 from wire.exit_codes import ExitCode
-from wire.messages import Constant, Evaluation, Message, Progress, Ready, Report, Task, Update
+from wire.messages import Constant, Evaluation, Message, Progress, Ready, Task, Timing, Update
 from wire.payload import Payload
 from wire.sockets.child import ChildPipe
 
@@ -119,25 +119,26 @@ class Trainer:
         self._pipe.send(made)
 
     def _finish(self, task: Task, outcome: Outcome) -> list[bytes]:
-        """Checkpoint the state, then the uplink, and return the uplink's frames with what all this took."""
+        """Checkpoint the state, then the uplink, say how long all took, and return the uplink's frames."""
         started = time.monotonic_ns()
-        packed = pack(outcome.uplink)
-        report = Report(
-            train_us=round(outcome.train_s * 1e6),
-            evaluate_us=round(outcome.evaluate_s * 1e6),
-            encode_us=(time.monotonic_ns() - started) // 1000,
-            evaluations=[Evaluation(*evaluation) for evaluation in outcome.evaluations],
-        )
-        frames = self._encoded(task, report, packed)
-        started = time.monotonic_ns()
+        evaluations = [Evaluation(*evaluation) for evaluation in outcome.evaluations]
+        update = Update(self._run, task.round, task.exchange, evaluations)
+        frames = [bytes(frame) for frame in encode(update, pack(outcome.uplink), self._max_message_bytes)]
+        encoded = time.monotonic_ns()
         self._states.save(task.round, task.exchange, self._participant.arrays())
         self._states.save_uplink(task.round, task.exchange, frames)
-        checkpoint_us = (time.monotonic_ns() - started) // 1000
-        return self._encoded(task, msgspec.structs.replace(report, checkpoint_us=checkpoint_us), packed)
-
-    def _encoded(self, task: Task, report: Report, packed: Packed) -> list[bytes]:
-        update = Update(self._run, task.round, task.exchange, report)
-        return [bytes(frame) for frame in encode(update, packed, self._max_message_bytes)]
+        saved = time.monotonic_ns()
+        timing = Timing(
+            self._run,
+            task.round,
+            task.exchange,
+            train_us=round(outcome.train_s * 1e6),
+            evaluate_us=round(outcome.evaluate_s * 1e6),
+            checkpoint_us=(saved - encoded) // 1000,
+            encode_us=(encoded - started) // 1000,
+        )
+        self._pipe.send(encode(timing))
+        return frames
 
     def _progress(self, task: Task) -> Callable[[int, int], None]:
         """Return a callback that reports progress now and then, and abandons the task when another command waits."""

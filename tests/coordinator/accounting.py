@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from coordinator.metrics import Cost, Ledger
+from coordinator.tally import Report
 from models.methods.api import Exchange, Method
 from models.spec import DataConfig, EvaluationConfig, ModelConfig, RunSpec, Section, TrainingConfig, WireConfig
-from wire.messages import Evaluation, Ready, Report
+from wire.messages import Evaluation, Ready
 from wire.payload import Record, class_ids, counts, values
 
 
@@ -108,7 +109,7 @@ def ledger() -> Ledger:
 
 def report(work_s: float, *evaluations: Evaluation) -> Report:
     """Return the report of a client that trained this long, and took 0.25 s each to checkpoint and encode."""
-    return Report(round(work_s * 1e6), 0, 250_000, 250_000, list(evaluations))
+    return Report(evaluations, work_s, 0.0, 0.25, 0.25)
 
 
 def scored(round: int, num_test: int, **correct: int) -> Evaluation:

@@ -19,7 +19,8 @@ from edge_client.session_events import (
     StartTask,
 )
 from tests.edge_client.session_driver import LARGE, READY, RUN, SMALL, Client, refusal, task, welcome
-from wire.messages import Ack, Constant, Finish, Grant, Offer, Progress
+from wire.exit_codes import ExitCode
+from wire.messages import Ack, Constant, Finish, Grant, Offer, Progress, Task
 
 ACK, GRANT, OFFER = Ack(RUN, 1, 0), Grant(RUN, 1, 0), Offer(RUN, 1, 0, LARGE)
 
@@ -159,9 +160,9 @@ def test_the_same_task_again_changes_nothing_or_sends_the_held_uplink() -> None:
 
 
 @pytest.mark.parametrize("newer", [task(2), task(1, 1)])
-def test_a_newer_task_replaces_the_one_at_hand(newer: object) -> None:
+def test_a_newer_task_replaces_the_one_at_hand(newer: Task) -> None:
     for client in (Client().work(), Client().hold()):
-        assert client.hear(newer) == [DropUplink(), StartTask(newer)]  # type: ignore[arg-type]
+        assert client.hear(newer) == [DropUplink(), StartTask(newer)]
         assert client.session.work is Work.WORKING
         assert client.made(round=1, exchange=0) == [DropUplink()]
         assert client.session.work is Work.WORKING
@@ -213,8 +214,7 @@ def test_a_refusal_of_an_older_update_does_not_drop_the_newer_one() -> None:
 def test_a_permanent_refusal_ends_the_client_with_code_3(code: str) -> None:
     for client in (Client(), Client().prepare(), Client().hold()):
         text = f"refused by the coordinator ({code}): for a reason"
-        found = client.hear(refusal(code, permanent=True))
-        assert found == [Exit(3, text)]  # type: ignore[arg-type]
+        assert client.hear(refusal(code, permanent=True)) == [Exit(ExitCode.REFUSED, text)]
 
 
 # The end
@@ -230,7 +230,7 @@ def test_a_permanent_refusal_ends_the_client_with_code_3(code: str) -> None:
     ],
 )
 def test_once_the_end_of_the_run_ends_the_client(finish: Finish, code: int, reason: str) -> None:
-    assert Client(once=True).prepare().hear(finish) == [Exit(code, reason)]  # type: ignore[arg-type]
+    assert Client(once=True).prepare().hear(finish) == [Exit(ExitCode(code), reason)]
 
 
 def test_otherwise_the_client_stays_for_the_next_run() -> None:

@@ -10,7 +10,7 @@ import pytest
 from wire.encoding import ArrayHeader, Packed, decode, encode, encoded_bytes, framed_bytes, pack, unpack
 from wire.errors import DecodeError, EncodeError, UnknownMessageError
 from wire.limits import MAX_ARRAYS, MAX_ENTRIES, MAX_NAME_BYTES, MAX_RANK
-from wire.messages import Ack, Evaluation, Grant, Hello, Message, Ping, Pong, Ready, Report, Task, Update, Welcome
+from wire.messages import Ack, Evaluation, Grant, Hello, Message, Ping, Pong, Ready, Task, Update, Welcome
 from wire.payload import EMPTY, Payload, Sizes, Tensor
 
 MIXED = Payload(
@@ -110,18 +110,18 @@ def test_an_uplink_of_ten_prototypes_costs_at_most_80_bytes_more_than_its_payloa
         }
     )
     # Two rules on the model of this round, and the one that needed the new global state on that of the last.
-    evaluations = [Evaluation(8, 112, {1: 104}), Evaluation(9, 112, {0: 107, 2: 99})]
+    evaluations = [Evaluation(299, 900, {1: 804}), Evaluation(300, 900, {0: 857, 2: 839})]
     packed = pack(payload)
     assert packed.sizes == Sizes(elements=500, payload_bytes=2060)
-    frames = encode(Update(0xFFFF, 9, 0, Report(512_345, 12_900, 3_100, 210, evaluations)), packed)
+    frames = encode(Update(0xFFFF, 300, 0, evaluations), packed)
     assert encoded_bytes(frames) - 2060 <= 80
 
 
 def test_numpy_scalars_become_python_numbers() -> None:
-    report = Report(np.int64(5), evaluations=[Evaluation(np.int32(1), 2, {np.int64(1): np.uint8(2)})])  # type: ignore[arg-type, dict-item]
+    evaluation = Evaluation(np.int32(1), 2, {np.int64(1): np.uint8(2)})  # type: ignore[arg-type, dict-item]
     packed = pack(Payload(scalars={"scale": np.float32(0.5), "step": np.int64(3), "first": np.bool_(False)}))  # type: ignore[dict-item]
-    message, came = decode(encode(Update(7, 1, 0, report), packed))
-    assert message == Update(7, 1, 0, Report(5, evaluations=[Evaluation(1, 2, {1: 2})]))
+    message, came = decode(encode(Update(7, 1, 0, [evaluation]), packed))
+    assert message == Update(7, 1, 0, [Evaluation(1, 2, {1: 2})])
     assert came is not None
     assert came.scalars == packed.scalars == {"scale": 0.5, "step": 3, "first": False}
     assert [type(value) for value in packed.scalars.values()] == [float, int, bool]
@@ -196,11 +196,10 @@ def test_extra_trailing_fields_are_ignored() -> None:
 
 
 def test_extra_trailing_fields_inside_a_record_are_ignored() -> None:
-    message = Update(7, 1, 0, Report(1, 2, 3, 4, [Evaluation(1, 2, {0: 1})]))
+    message = Update(7, 1, 0, [Evaluation(1, 2, {0: 1})])
 
     def edit(header: Any) -> None:
-        header[1][3].append("new")
-        header[1][3][4][0].append("new")
+        header[1][3][0].append("new")
 
     assert decode(with_header(edit, message, pack(EMPTY)))[0] == message
 

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 
 from wire.encoding import decode, encode, encoded_bytes, framed_bytes, pack, unpack
 from wire.errors import DecodeError
-from wire.messages import NETWORK, Evaluation, Message, Report, Update
+from wire.messages import NETWORK, Evaluation, Message, Update
 from wire.payload import Payload, Tensor
 from wire.tensors import CODECS
 
@@ -27,7 +27,7 @@ PLAIN: st.SearchStrategy[Any] = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
     max_leaves=8,
 )
-RECORDS: list[type[msgspec.Struct]] = [*KINDS, Report, Evaluation]
+RECORDS: list[type[msgspec.Struct]] = [*KINDS, Evaluation]
 DTYPES = {"f64": "f8", "i64": "i8", "f32": "f4", "u32": "u4", "f16": "f2", "bf16": "f2", "u16": "u2", "u8": "u1"}
 
 
@@ -175,7 +175,7 @@ def test_any_buffer_unpacks(buffer: bytes, codec: str) -> None:
     shape = [8 // CODECS[codec].dtype.itemsize]
     header = msgpack.packb([9, [7, 1, 0, []], [["a", CODECS[codec].number, shape]], {}])
     message, packed = decode([header, buffer])
-    assert message == Update(7, 1, 0, Report())
+    assert message == Update(7, 1, 0)
     assert packed is not None
     assert unpack(packed).arrays["a"].shape == tuple(shape)
 

@@ -49,12 +49,7 @@ SAMPLES: dict[str, tuple[messages.Message, Payload | None]] = {
     "Offer": (messages.Offer(7, 3, 1, 44_700_000), None),
     "Grant": (messages.Grant(7, 3, 1), None),
     "Update": (
-        messages.Update(
-            7,
-            3,
-            0,
-            messages.Report(512_345, 12_900, 3_100, 210, [messages.Evaluation(3, 112, {0: 107, 1: 106, 2: 99})]),
-        ),
+        messages.Update(7, 3, 0, [messages.Evaluation(3, 112, {0: 107, 1: 106, 2: 99})]),
         PROTOTYPES,
     ),
     "Ack": (messages.Ack(7, 3, 0), None),
@@ -62,6 +57,7 @@ SAMPLES: dict[str, tuple[messages.Message, Payload | None]] = {
     "Ping": (messages.Ping(30_900_000, 512_000_000), None),
     "Pong": (messages.Pong(), None),
     "Finish": (messages.Finish(7, "finished", ""), None),
+    "Timing": (messages.Timing(7, 3, 0, 512_345, 12_900, 3_100, 210), None),
     "Goodbye": (messages.Goodbye("finished", 31_200_000, 530_000_000), None),
 }
 

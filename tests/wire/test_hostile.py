@@ -11,7 +11,7 @@ from wire.encoding import decode, encode, pack, unpack
 from wire.errors import DecodeError, EncodeError
 from wire.header import unpack_header
 from wire.limits import MAX_HEADER_BYTES
-from wire.messages import Ready, Report, Task, Update
+from wire.messages import Ready, Task, Update
 from wire.payload import EMPTY, Payload, Tensor
 
 MIB = 1024 * 1024
@@ -120,7 +120,7 @@ def test_duplicate_keys_are_refused() -> None:
 
 def uplink(codec: str, rows: np.ndarray) -> np.ndarray:
     packed = pack(Payload({"prototypes": Tensor(codec, rows)}))
-    came = decode(encode(Update(7, 1, 0, Report()), packed))[1]
+    came = decode(encode(Update(7, 1, 0), packed))[1]
     assert came is not None
     return unpack(came).arrays["prototypes"]
 

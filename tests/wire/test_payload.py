@@ -9,7 +9,7 @@ import pytest
 
 from wire.encoding import decode, encode, pack, unpack
 from wire.errors import RecordError
-from wire.messages import Report, Update
+from wire.messages import Update
 from wire.payload import EMPTY, Nothing, Payload, Record, Sizes, Tensor, class_ids, counts, scalar, values
 
 
@@ -38,7 +38,7 @@ def sample(**changes: Any) -> Uplink:
 
 
 def through_the_wire(payload: Payload) -> Payload:
-    packed = decode(encode(Update(7, 1, 0, Report()), pack(payload)))[1]
+    packed = decode(encode(Update(7, 1, 0), pack(payload)))[1]
     assert packed is not None
     return unpack(packed)
 

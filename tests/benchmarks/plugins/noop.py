@@ -1,0 +1,87 @@
+"""A method that computes nothing, to measure everything else: 10 x 50 values, counts and ids travel each way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from models.methods.api import Client, Exchange, Facts, Method, Server, Update
+from models.spec import Section
+from wire.payload import Record, class_ids, counts, values
+
+NUM_CLASSES = 10
+FEATURE_DIM = 50
+
+
+class Config(Section, frozen=True):
+    """Nothing to set."""
+
+
+@dataclass(frozen=True)
+class Prototypes(Record):
+    """What travels, both ways."""
+
+    prototypes: np.ndarray = values("C", "D")
+    counts: np.ndarray = counts("C")
+    classes: np.ndarray = class_ids("C")
+
+
+def some_prototypes() -> Prototypes:
+    """Return a record of the size that is measured."""
+    prototypes = np.linspace(-1.0, 1.0, NUM_CLASSES * FEATURE_DIM, dtype=np.float32).reshape(NUM_CLASSES, FEATURE_DIM)
+    return Prototypes(prototypes, np.arange(NUM_CLASSES, dtype=np.uint32), np.arange(NUM_CLASSES, dtype=np.uint16))
+
+
+class NoopServer(Server):
+    """Sums what comes, so that every update is decoded, and sends the same in every round."""
+
+    def configure(self, round: int, exchange: str) -> Record:
+        return some_prototypes()
+
+    def aggregate(self, round: int, exchange: str, updates: Iterator[Update]) -> Mapping[str, float]:
+        return {"total": float(sum(update.record.prototypes.sum(dtype=np.float64) for update in updates))}
+
+    def arrays(self) -> Mapping[str, np.ndarray]:
+        return {"prototypes": some_prototypes().prototypes}
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
+        pass
+
+
+class NoopClient(Client):
+    """Trains nothing and keeps nothing."""
+
+    def receive(self, exchange: str, downlink: Any) -> None:
+        pass
+
+    def local_train(self, exchange: str, seed: int, on_progress: Any) -> float:
+        return 0.0
+
+    def uplink(self, exchange: str) -> Record:
+        return some_prototypes()
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
+        pass
+
+
+def _sizes(facts: Facts) -> dict[str, int]:
+    return {"C": NUM_CLASSES, "D": FEATURE_DIM}
+
+
+METHOD = Method(
+    name="noop",
+    summary="computes nothing, for benchmarks",
+    paper="none",
+    config=Config,
+    exchanges=(Exchange("prototypes", Prototypes, Prototypes, _sizes, _sizes),),
+    server="noop:NoopServer",
+    client="noop:NoopClient",
+    default_rule="",
+    needs_net=False,
+)
