@@ -107,35 +107,36 @@ class Trainer:
         """Do one task and hand its uplink to the daemon, or the one that was made before a restart."""
         made = self._states.load_uplink(task.round, task.exchange)
         if made is None:
-            held = self._states.begin(task.round, task.exchange, task.kept)
-            self._participant.load(held)
+            started = time.monotonic()
+            self._participant.load(self._states.begin(task.round, task.exchange, task.kept))
+            restore_s = time.monotonic() - started
             try:
                 outcome = self._participant.perform(
                     task.round, task.exchange, task.base, downlink, self._progress(task)
                 )
             except TaskAbandonedError:
                 return
-            made = self._finish(task, outcome)
+            made = self._finish(task, outcome, restore_s)
         self._pipe.send(made)
 
-    def _finish(self, task: Task, outcome: Outcome) -> list[bytes]:
+    def _finish(self, task: Task, outcome: Outcome, restore_s: float) -> list[bytes]:
         """Checkpoint the state, then the uplink, say how long all took, and return the uplink's frames."""
-        started = time.monotonic_ns()
+        started = time.monotonic()
         evaluations = [Evaluation(*evaluation) for evaluation in outcome.evaluations]
         update = Update(self._run, task.round, task.exchange, evaluations)
         frames = [bytes(frame) for frame in encode(update, pack(outcome.uplink), self._max_message_bytes)]
-        encoded = time.monotonic_ns()
+        encoded = time.monotonic()
         self._states.save(task.round, task.exchange, self._participant.arrays())
         self._states.save_uplink(task.round, task.exchange, frames)
-        saved = time.monotonic_ns()
+        checkpoint_s = restore_s + time.monotonic() - encoded
         timing = Timing(
             self._run,
             task.round,
             task.exchange,
             train_us=round(outcome.train_s * 1e6),
             evaluate_us=round(outcome.evaluate_s * 1e6),
-            checkpoint_us=(saved - encoded) // 1000,
-            encode_us=(encoded - started) // 1000,
+            checkpoint_us=round(checkpoint_s * 1e6),
+            encode_us=round((encoded - started) * 1e6),
         )
         self._pipe.send(encode(timing))
         return frames

@@ -48,7 +48,10 @@ class Evaluation(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one exchange made: the uplink, what was evaluated in it, how long both took, and the mean training loss."""
+    """What one exchange made: the uplink, what was evaluated, and the mean training loss.
+
+    `train_s` is the time for training and for computing the uplink, `evaluate_s` that for taking in and testing models.
+    """
 
     uplink: Payload
     evaluations: list[Evaluation] = field(default_factory=list)
@@ -135,31 +138,29 @@ class Participant:
         """
         is_last_evaluation = exchange == len(self._method.exchanges)
         declared = self._method.exchanges[0 if is_last_evaluation else exchange]
+        started = time.perf_counter()
         if self._method.needs_net:
             seeding.seed_torch(self._spec.seed, "client", self._client_id, round, exchange)
         self._client.receive(declared.name, declared.downlink.from_payload(downlink, self._known_dims(base)))
-        started = time.perf_counter()
         evaluations = []
         if declared is self._method.exchanges[0] and base >= 1 and (is_last_evaluation or self._is_due(base)):
             evaluations += self._evaluate(base, self._method.global_rules)
-        evaluate_s = time.perf_counter() - started
+        received = time.perf_counter()
         if is_last_evaluation:
-            return Outcome(EMPTY, evaluations, evaluate_s=evaluate_s)
-        train_s, loss = self._train(declared, round, exchange, on_progress)
+            return Outcome(EMPTY, evaluations, evaluate_s=received - started)
+        loss = self._train(declared, round, exchange, on_progress)
         uplink = self._client.uplink(declared.name).to_payload(self._spec.wire.value_dtype)
-        started = time.perf_counter()
-        if declared is self._method.exchanges[-1] and self._is_due(round) and self._method.needs_net:
+        trained = time.perf_counter()
+        if declared is self._method.exchanges[-1] and self._method.needs_net and self._is_due(round):
             evaluations += self._evaluate(round, LOCAL_RULES)
-        evaluate_s += time.perf_counter() - started
-        return Outcome(uplink, evaluations, train_s, evaluate_s, loss)
+        evaluate_s = received - started + time.perf_counter() - trained
+        return Outcome(uplink, evaluations, trained - received, evaluate_s, loss)
 
-    def _train(self, declared: Exchange, round: int, exchange: int, progress: Progress | None) -> tuple[float, float]:
+    def _train(self, declared: Exchange, round: int, exchange: int, progress: Progress | None) -> float:
         if not declared.trains:
-            return 0.0, 0.0
-        started = time.perf_counter()
+            return 0.0
         seed = seeding.derive(self._spec.seed, "client", self._client_id, round, exchange, "training")
-        loss = self._client.local_train(declared.name, seed, progress)
-        return time.perf_counter() - started, loss
+        return self._client.local_train(declared.name, seed, progress)
 
     def _evaluate(self, round: int, rules: tuple[str, ...]) -> list[Evaluation]:
         if not rules:

@@ -3,13 +3,18 @@
 Exchange `sums`: every client sends the sum and count of its labels, weighted by a draw; the server keeps the mean.
 Exchange `echoes`: the server sends that mean, every client adds its own state to it and sends the result; the server
 averages. The clients' state counts the rounds whose outcome stood, so a round that is not put back shows.
+
+`[model] feature_dim` says how many values travel. A file in the folder `gates` holds up whoever it is named after: a
+client in its training, or `server-<exchange>` in its aggregation. `<name>.here` shows that it has got there.
 """
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,17 +24,15 @@ from models.methods.api import Client, Exchange, Facts, Method, RoundFailedError
 from models.spec import Section
 from wire.payload import Nothing, Record, counts, values
 
-
-STEPS = 20
-"""Into how many steps pretended training is cut."""
+SPIN_STEPS = 20_000_000
+"""Additions in one go, for a good part of a second, while no other thread of the process gets the GIL."""
 
 
 class Config(Section, frozen=True):
-    """How many values travel, and how long a client pretends to train, in seconds."""
+    """The folder of the gates (empty: there are none), and a client whose second uplink is a hundred times as wide."""
 
-    width: int = 8
-    sleep_s: float = 0.0
-    busy_s: float = 0.0
+    gates: str = ""
+    oversize: str = ""
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,24 @@ class Echoes(Record):
 
 
 def _wide(facts: Facts) -> dict[str, int]:
-    return {"W": 8, "one": 1}
+    return {"W": facts.feature_dim, "one": 1}
+
+
+def pass_gate(gates: str, name: str, on_progress: Callable[[int, int], None] | None = None) -> None:
+    """Wait while the gate is closed, in the way that its file says: sleep, report (progress), spin, fail or die."""
+    gate = Path(gates) / name
+    while gates and gate.exists():
+        gate.with_name(f"{name}.here").touch()
+        how = gate.read_text()
+        if how == "spin":
+            sum(range(SPIN_STEPS))
+        elif how == "fail":
+            raise RoundFailedError("the gate says so")
+        elif how == "die":
+            os.abort()
+        elif how == "report" and on_progress is not None:
+            on_progress(0, 1)
+        time.sleep(0.01)
 
 
 class PairsServer(Server):
@@ -69,7 +89,7 @@ class PairsServer(Server):
     def constants(self) -> Mapping[str, Mapping[str, np.ndarray]]:
         """Return one run constant, so that its way to the clients is tested too."""
         draw = seeding.generator(self.spec.seed, "server", "constant")
-        return {"offset": {"offset": draw.standard_normal(self.config.width).astype(np.float32)}}
+        return {"offset": {"offset": draw.standard_normal(self.spec.model.feature_dim).astype(np.float32)}}
 
     def configure(self, round: int, exchange: str) -> Record:
         """Send nothing, then the means."""
@@ -77,7 +97,8 @@ class PairsServer(Server):
 
     def aggregate(self, round: int, exchange: str, updates: Iterator[Update]) -> Mapping[str, float]:
         """Average by sample count, in float64."""
-        total, weight = np.zeros(self.config.width, np.float64), 0
+        pass_gate(self.config.gates, f"server-{exchange}")
+        total, weight = np.zeros(self.spec.model.feature_dim, np.float64), 0
         for update in updates:
             array = update.record.sums if exchange == "sums" else update.record.echoes * update.record.num
             total += np.asarray(array, np.float64)
@@ -97,7 +118,7 @@ class PairsServer(Server):
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take up both means."""
-        nothing = np.zeros(self.config.width, np.float32)
+        nothing = np.zeros(self.spec.model.feature_dim, np.float32)
         self._means, self._echoes = arrays.get("means", nothing), arrays.get("echoes", nothing)
 
 
@@ -110,7 +131,7 @@ class PairsClient(Client):
     def start(self, context: Any) -> None:
         """Take up data and the constant."""
         super().start(context)
-        self.load({"rounds": np.zeros(1, np.int64), "means": np.zeros(self.config.width, np.float32)})
+        self.load({"rounds": np.zeros(1, np.int64), "means": np.zeros(self.spec.model.feature_dim, np.float32)})
 
     def receive(self, exchange: str, downlink: Any) -> None:
         """Keep the means of the second exchange."""
@@ -119,14 +140,10 @@ class PairsClient(Client):
             self._rounds = self._rounds + 1
 
     def local_train(self, exchange: str, seed: int, on_progress: Any) -> float:
-        """Pretend to train: sleep or spin, in steps."""
-        for step in range(STEPS):
-            if self.config.sleep_s:
-                time.sleep(self.config.sleep_s / STEPS)
-            until = time.monotonic() + self.config.busy_s / STEPS
-            while self.config.busy_s and time.monotonic() < until:
-                pass
-            on_progress(step + 1, STEPS)
+        """Pretend to train: pass the gate."""
+        pass_gate(self.config.gates, self.context.client, on_progress)
+        if on_progress is not None:
+            on_progress(1, 1)
         return 0.0
 
     def uplink(self, exchange: str) -> Record:
@@ -134,9 +151,11 @@ class PairsClient(Client):
         num = np.array([len(self.context.train_y)], np.uint32)
         if exchange == "sums":
             labels = np.asarray(self.context.train_y, np.float64)
-            return Sums(np.full(self.config.width, labels.sum(), np.float64).astype(np.float32), num)
+            return Sums(np.full(self.spec.model.feature_dim, labels.sum(), np.float64).astype(np.float32), num)
+        if self.config.oversize == self.context.client:
+            return Echoes(np.zeros(100 * self.spec.model.feature_dim, np.float32), num)
         own = seeding.generator(self.spec.seed, "client", self.context.client, int(self._rounds[0]))
-        drawn = own.standard_normal(self.config.width).astype(np.float32)
+        drawn = own.standard_normal(self.spec.model.feature_dim).astype(np.float32)
         return Echoes(self._means + drawn + self.context.constants["offset"]["offset"], num)
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -146,6 +165,11 @@ class PairsClient(Client):
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take up a state."""
         self._rounds, self._means = np.array(arrays["rounds"]), np.array(arrays["means"])
+
+
+def nobody(labels: np.ndarray, config: Any, random: np.random.Generator) -> list[np.ndarray]:
+    """Give no client anything: a partition."""
+    return [np.zeros(0, np.int64) for _ in range(config.num_clients)]
 
 
 METHOD = Method(
