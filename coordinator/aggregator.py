@@ -15,11 +15,11 @@ import traceback
 from collections.abc import Iterator
 
 from coordinator import commands
+from coordinator.local_half import LocalHalf
 from coordinator.versions import installed_versions
 from models.checkpoint import state_hash
-from models.methods import find, read_config
-from models.methods.api import Method, RoundFailedError, Server, Update
-from models.spec import RunSpec, read_spec
+from models.methods.api import RoundFailedError
+from models.spec import read_spec
 from wire.encoding import decode, encode, pack, unpack
 from wire.messages import Message
 from wire.payload import EMPTY, Payload
@@ -34,9 +34,7 @@ class Aggregator:
 
     def __init__(self, pipe: ChildPipe) -> None:
         self._pipe = pipe
-        self._spec: RunSpec
-        self._method: Method
-        self._server: Server
+        self._half: LocalHalf
 
     def serve(self) -> None:
         """Answer commands until the daemon closes the pipe."""
@@ -57,8 +55,7 @@ class Aggregator:
         if isinstance(message, commands.Begin):
             self._begin(message, payload)
         elif isinstance(message, commands.Configure):
-            record = self._server.configure(message.round, message.exchange)
-            self._send(commands.Configured(), record.to_payload(self._spec.wire.value_dtype))
+            self._send(commands.Configured(), self._half.configure(message.round, message.exchange))
         elif isinstance(message, commands.Aggregate):
             self._aggregate(message)
         else:
@@ -67,34 +64,26 @@ class Aggregator:
     def _begin(self, message: commands.Begin, payload: Payload) -> None:
         if message.folder and message.folder not in sys.path:
             sys.path.append(message.folder)
-        self._spec = read_spec(message.spec)
-        self._method = find(self._spec.method)
-        self._server = self._method.make_server(self._spec, read_config(self._method, self._spec.method_config))
-        if payload.tensors:
-            self._server.load(payload.arrays)
+        self._half = LocalHalf(read_spec(message.spec), payload)
         if message.wants_constants:
-            for name, arrays in self._server.constants().items():
+            for name, arrays in self._half.constants().items():
                 self._send(commands.ConstantMade(name, state_hash(arrays)), Payload.of_state(arrays))
-        self._send(commands.Begun(state_hash(self._server.arrays()), installed_versions()))
+        self._send(commands.Begun(self._half.global_hash, installed_versions()))
 
     def _aggregate(self, message: commands.Aggregate) -> None:
-        contributions = self._contributions(message)
+        contributions = self._contributions(message.num_contributions)
         try:
-            metrics = self._server.aggregate(message.round, message.exchange, contributions)
+            made = self._half.aggregate(message.round, message.exchange, contributions)
         finally:
             for _ in contributions:  # what the server half left unread must not be taken for the next command
                 pass
-        state = self._server.arrays()
-        told = {name: float(number) for name, number in metrics.items()}
-        self._send(commands.Aggregated(state_hash(state), told), Payload.of_state(state))
+        self._send(commands.Aggregated(made.global_hash, made.metrics), made.state)
 
-    def _contributions(self, message: commands.Aggregate) -> Iterator[Update]:
-        exchange = next(kind for kind in self._method.exchanges if kind.name == message.exchange)
-        for _ in range(message.num_contributions):
+    def _contributions(self, count: int) -> Iterator[tuple[str, int, Payload]]:
+        for _ in range(count):
             contribution, payload = self._receive()
             assert isinstance(contribution, commands.Contribution)
-            record = exchange.uplink.from_payload(payload)
-            yield Update(contribution.client, contribution.num_train, record)
+            yield contribution.client, contribution.num_train, payload
 
     def _receive(self) -> tuple[Message, Payload]:
         message, packed = decode(self._pipe.receive(), commands.COMMANDS, PIPE_BYTES)

@@ -15,6 +15,7 @@ from coordinator.loopback_clients import Clients
 from coordinator.record import RunRecord
 from coordinator.report.table import final_table
 from coordinator.run_folder import RunFolder
+from coordinator.store import StoreError
 from models.data import dataset_classes
 from models.spec import ConfigError
 from wire.exit_codes import ExitCode
@@ -38,13 +39,15 @@ def run(
     folder = RunFolder.create(config, time.strftime("%Y%m%d-%H%M%S"))
     print(f"run folder: {folder.path}", flush=True)
     display = Display(sys.stderr, log_path=folder.log_path)
-    record = RunRecord(folder, mode, in_memory=config.run.store == "memory")
-    coordinator = Coordinator(config, config.spec(folder.run_id, classes), config_folder, record, display)
+    record = RunRecord(folder, mode, config.run.store == "memory", display)
+    coordinator = Coordinator(config, config.spec(folder.run_id, classes), config_folder, record)
     clients = make_clients(folder)
     try:
         code = asyncio.run(coordinator.run(clients))
     except AddressInUseError as error:
         raise ConfigError(f"[transport] bind: {error}") from None
+    except StoreError as error:
+        raise ConfigError(f"[run] dir: {error}") from None
     finally:
         if clients is not None:
             clients.stop()

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import traceback
 import zlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from coordinator import round_events as rounds
+from coordinator.conductor import Conductor
 from coordinator.config import RunConfig
-from coordinator.display import Display
 from coordinator.exchange import OpenExchange
 from coordinator.grants import Grants
 from coordinator.lobby import Events, Frames, Lobby
@@ -25,11 +26,10 @@ from coordinator.loopback_clients import Clients
 from coordinator.metrics import Cost, Ledger
 from coordinator.record import RunRecord
 from coordinator.rounds import Phase, RoundRules, Rounds
-from coordinator.server_half import Constant, RoundUnusableError, ServerHalf, ServerHalfError
+from coordinator.server_half import ServerHalf, ServerHalfError
 from coordinator.store import StoreError
 from coordinator.tally import Report
 from models import methods
-from models.methods.api import Exchange
 from models.spec import RunSpec
 from wire.encoding import Packed, decode, encode, encoded_bytes, framed_bytes
 from wire.errors import DecodeError
@@ -67,10 +67,10 @@ FAREWELL_S = 3.0
 class Coordinator:
     """One run, from start to exit code."""
 
-    def __init__(self, config: RunConfig, spec: RunSpec, modules: Path, record: RunRecord, display: Display) -> None:
+    def __init__(self, config: RunConfig, spec: RunSpec, modules: Path, record: RunRecord) -> None:
         self._config = config
         self._spec = spec
-        self._display = display
+        self._display = record.display
         self._record = record
         self._method = methods.find(spec.method)
         self._token = run_token(spec.run_id)
@@ -83,11 +83,12 @@ class Coordinator:
         welcome = Welcome(
             self._token, spec.run_id, config.transport.heartbeat_s, config.transport.max_message_bytes, plain
         )
-        events = Events(self._on_ready, self._on_gone, self._on_constant_sent, display.note)
+        events = Events(self._on_ready, self._on_gone, self._on_constant_sent, record.display.note)
         self._lobby = Lobby(spec, self._method, welcome, self._send_route, events)
         self._grants = Grants()
-        self._exchange = OpenExchange(0, 0, None, Packed([], {}, b""))
-        self._todo: asyncio.Queue[rounds.Instruction] = asyncio.Queue()
+        self._conductor = Conductor(
+            self._rounds, self._method, self._half, record, self._ledger, self._now, self._feed, self._finish
+        )
         self._timer: asyncio.TimerHandle | None = None
         self._num_junk = 0
 
@@ -96,6 +97,7 @@ class Coordinator:
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[tuple[ExitCode, str]] = self._loop.create_future()
         self._goodbyes = asyncio.Event()
+        self._loop.set_exception_handler(self._on_error)
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self.end, ExitCode.INTERRUPTED, f"stopped by {number.name}")
         context = Context(io_threads=1)
@@ -107,6 +109,8 @@ class Coordinator:
         if clients is not None:
             clients.start(self._router.address)
             tasks.append(self._loop.create_task(self._watch(clients)))
+        for task in tasks:
+            task.add_done_callback(self._on_task_done)
         code, reason = await self._ended
         for task in tasks:
             task.cancel()
@@ -139,7 +143,8 @@ class Coordinator:
                 await asyncio.wait_for(self._goodbyes.wait(), FAREWELL_S)
             except asyncio.TimeoutError:
                 self._display.note(f"no goodbye from {', '.join(self._lobby.clients)}")
-        self._record.finish(self._ledger, self._lobby, self._half)
+        peaks = self._lobby.peak_rss_bytes.values()
+        self._record.finish(self._ledger, self._half.state, self._half.versions, self._half.peak_rss_bytes(), peaks)
         await self._half.stop()
         self._record.close()
         self._display.note(f"the run is over: {outcome}" + (f" ({reason})" if reason else ""))
@@ -164,7 +169,7 @@ class Coordinator:
         if isinstance(message, Update) and packed is not None:
             self._on_update(client, message, packed, frames, now)
         elif isinstance(message, Timing):
-            self._exchange.time(client, message)
+            self._conductor.exchange.time(client, message)
         elif isinstance(message, Progress):
             self._feed(rounds.ProgressMade(client, message.round, message.exchange, now))
         elif isinstance(message, Offer) and self._may_send(client, message.run, message.round, message.exchange):
@@ -173,11 +178,11 @@ class Coordinator:
     def _on_update(self, client: str, update: Update, packed: Packed, frames: list[bytes], now: float) -> None:
         if not self._may_send(client, update.run, update.round, update.exchange):
             return
-        misfit = self._exchange.misfit(packed, self._uplink_dims(client))
+        misfit = self._conductor.misfit(client, packed, self._spec.num_classes)
         if misfit is not None:
             self._refuse(rounds.Refuse(client, RefusalCode.MALFORMED, misfit))
             return
-        exchange, num_train = self._exchange, self._lobby.announced[client].num_train
+        exchange, num_train = self._conductor.exchange, self._lobby.announced[client].num_train
         exchange.accept(client, num_train, packed)
         report = Report.of(update.evaluations, exchange.timings.get(client))
         self._ledger.update_accepted(client, cost_of(packed, frames), report, now)
@@ -185,12 +190,6 @@ class Coordinator:
         self._display.progress(update.round, update.exchange, len(exchange.accepted), len(self._rounds.cohort))
         self._grant(self._grants.release(client))
         self._feed(rounds.UpdateArrived(client, update.round, update.exchange, now))
-
-    def _uplink_dims(self, client: str) -> Mapping[str, int]:
-        """Return the sizes that an uplink of this client must have, from what it announced."""
-        if self._rounds.evaluating:
-            return {}
-        return {"K": self._spec.num_classes, **self._declared().uplink_dims(self._ledger.facts(client))}
 
     def _may_send(self, client: str, run: int, round: int, exchange: int) -> bool:
         """Say whether an update of this exchange would be accepted; tell the client if not."""
@@ -200,7 +199,7 @@ class Coordinator:
         if refusal is None:
             return True
         self._refuse(refusal)
-        if refusal.code == RefusalCode.DUPLICATE and self._exchange.is_durable(client):
+        if refusal.code == RefusalCode.DUPLICATE and self._conductor.exchange.is_durable(client):
             self._lobby.send(client, encode(Ack(self._token, round, exchange)), self._now())
         return False
 
@@ -245,12 +244,15 @@ class Coordinator:
         if self._ended.done():
             return
         for instruction in self._rounds.handle(event):
+            if isinstance(instruction, rounds.Configure):
+                self._grants.clear()
+                self._record.write_histogram(self._spec, self._lobby.announced)
             if isinstance(instruction, rounds.SendTask):
                 self._send_task(instruction.client)
             elif isinstance(instruction, rounds.Refuse):
                 self._refuse(instruction)
             elif not isinstance(instruction, rounds.Accept):
-                self._todo.put_nowait(instruction)
+                self._conductor.put(instruction)
         self._set_timer()
 
     def _set_timer(self) -> None:
@@ -269,84 +271,22 @@ class Coordinator:
     def _send_task(self, client: str) -> None:
         where = (self._rounds.round, self._rounds.exchange)
         task = Task(self._token, *where, self._rounds.kept.get(client, 0), self._rounds.base)
-        downlink = self._exchange.downlink
+        downlink = self._conductor.exchange.downlink
         frames = encode(task, downlink, self._config.transport.max_message_bytes)
         if self._lobby.send(client, frames, self._now()):
             self._ledger.task_sent(client, cost_of(downlink, frames), self._now())
 
     async def _work(self) -> None:
-        """Begin the server half, then carry out queued instructions in order."""
-        obey: dict[type[Any], Callable[[Any], Awaitable[None]]] = {
-            rounds.Configure: self._configure,
-            rounds.Aggregate: self._aggregate,
-            rounds.CompleteRound: self._complete_round,
-            rounds.FailRound: self._fail_round,
-            rounds.Finish: self._finish,
-        }
+        """Begin the server half, let clients in, then carry out what the rounds instruct."""
         try:
-            constants: list[Constant] = await self._half.begin(None, wants_constants=True)
-            self._record.put_constants(constants)
-            self._lobby.open(constants)
+            self._lobby.open(await self._conductor.begin())
             self._feed(rounds.Ticked(self._now()))
-            while True:
-                instruction = await self._todo.get()
-                await obey[type(instruction)](instruction)
+            await self._conductor.work()
         except ServerHalfError as error:
             self.end(ExitCode.FAILED, f"method {self._method.name}: {error}")
 
-    async def _configure(self, instruction: rounds.Configure) -> None:
-        if instruction.exchange == 0:
-            self._ledger.round_opened(instruction.round, self._now())
-            self._record.write_histogram(self._spec, self._lobby.announced)
-        downlink = await self._half.configure(instruction.round, self._declared().name)
-        declared = None if self._rounds.evaluating else self._declared()
-        self._exchange = OpenExchange(instruction.round, instruction.exchange, declared, downlink)
-        self._grants.clear()
-        self._ledger.exchange_opened(instruction.round, instruction.exchange, instruction.cohort, self._now())
-        await self._record.open_exchange(instruction, downlink)
-        self._feed(rounds.Configured(self._now()))
-
-    async def _aggregate(self, instruction: rounds.Aggregate) -> None:
-        failure, state, told = "", None, {}
-        if not self._rounds.evaluating:
-            try:
-                made = await self._half.aggregate(
-                    instruction.round, self._declared().name, self._contributions, len(instruction.clients)
-                )
-                state, told = made.state, made.metrics
-            except RoundUnusableError as error:
-                failure = str(error)
-        lines = self._ledger.exchange_closed(told, self._now())
-        durable = self._record.close_exchange(instruction.round, instruction.exchange, state, lines)
-        if instruction.exchange + 1 != len(self._method.exchanges):
-            await durable  # the last exchange of a round is committed together with the round
-        self._feed(rounds.Aggregated(self._now(), failure))
-
-    def _contributions(self) -> Iterable[tuple[str, int, Packed]]:
-        exchange = self._exchange
-        return exchange.contributions(lambda client: self._record.load_buffer(exchange.round, exchange.index, client))
-
-    async def _complete_round(self, instruction: rounds.CompleteRound) -> None:
-        await self._close_round("completed", instruction.round, "", instruction.accepted)
-
-    async def _fail_round(self, instruction: rounds.FailRound) -> None:
-        await self._half.begin(self._record.start_state)
-        await self._close_round("failed", instruction.round, instruction.reason, ())
-        self._feed(rounds.Restored(self._now()))
-
-    async def _close_round(
-        self, status: Literal["completed", "failed"], round: int, reason: str, accepted: tuple[str, ...]
-    ) -> None:
-        line = self._ledger.round_closed(round, status, reason, self._half.global_hash, self._now())
-        await self._record.close_round(status, round, reason, self._half, accepted, line)
-        self._display.round_closed(self._ledger.latest())
-
-    async def _finish(self, instruction: rounds.Finish) -> None:
-        self.end(ExitCode.FINISHED if instruction.outcome == "finished" else ExitCode.FAILED, instruction.reason)
-
-    def _declared(self) -> Exchange:
-        """Return the open exchange as the method declares it; the evaluation sends what the first one sends."""
-        return self._method.exchanges[0 if self._rounds.evaluating else self._rounds.exchange]
+    def _finish(self, finish: rounds.Finish) -> None:
+        self.end(ExitCode.FINISHED if finish.outcome == "finished" else ExitCode.FAILED, finish.reason)
 
     async def _note_waiting(self) -> None:
         """Tell people whom and what the run waits for: soon after the start, on a change, and now and then."""
@@ -358,6 +298,19 @@ class Coordinator:
             if changed or (self._now() - told_at >= NOTE_EVERY_S and self._rounds.phase is not Phase.OVER):
                 self._display.note(text)
                 told, told_at = text, self._now()
+
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
+        """End the run if one of its tasks has failed: it would wait for that task for ever."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._display.note("".join(traceback.format_exception(error)))
+            self.end(ExitCode.FAILED, f"internal error: {type(error).__name__}: {error}")
+
+    def _on_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Note an error in handling one message or timer; the run goes on."""
+        error = context.get("exception")
+        lines = traceback.format_exception(error) if error else []
+        self._display.note(f"internal error: {context['message']}\n{''.join(lines)}")
 
     def _on_store_failed(self, error: StoreError) -> None:
         self.end(ExitCode.INTERRUPTED, str(error))

@@ -87,7 +87,8 @@ class Clients:
 
     def _write_config(self, client: str, index: int, address: str) -> Path:
         folder = self._folder.client_folder(client)
-        named = (self._config.method_name, self._config.data.dataset, self._config.model.name)
+        data = self._config.data
+        named = (self._config.method_name, data.dataset, data.partition, self._config.model.name)
         tables = {
             "client": {
                 "id": client,

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal
 
 from coordinator import commands
 from coordinator import round_events as rounds
-from coordinator.lobby import Lobby
+from coordinator.display import Display
 from coordinator.metrics import Ledger
 from coordinator.run_folder import RunFolder
-from coordinator.server_half import Constant, ServerHalf
+from coordinator.server_half import Constant
 from coordinator.store import SPILL_BYTES, RoundRecord, Store, StoredUpdate, StoreError
 from models.spec import RunSpec
 from wire.encoding import Packed, encode, unpack
@@ -27,8 +27,9 @@ PIPE_BYTES = 1 << 32
 class RunRecord:
     """The record of one run, on disk or (the store) in memory."""
 
-    def __init__(self, folder: RunFolder, mode: str, in_memory: bool) -> None:
+    def __init__(self, folder: RunFolder, mode: str, in_memory: bool, display: Display) -> None:
         self.folder = folder
+        self.display = display
         self._mode = mode
         self._in_memory = in_memory
         self._start_state: Packed | None = None
@@ -92,14 +93,20 @@ class RunRecord:
         return durable
 
     def close_round(
-        self, status: Literal["completed", "failed"], round: int, reason: str, half: ServerHalf,
-        accepted: Sequence[str], line: str,
-    ) -> asyncio.Future[None]:  # fmt: skip
-        """Store how a round ended; the future is done when it is durable."""
+        self,
+        status: Literal["completed", "failed"],
+        round: int,
+        reason: str,
+        global_hash: str,
+        state: Packed | None,
+        accepted: Sequence[str],
+        line: str,
+    ) -> asyncio.Future[None]:
+        """Store how a round ended; `state` is the server half after a completed one. Done when it is durable."""
         durable, done = _awaitable()
         if status == "completed":
-            self._start_state = half.state
-        record = RoundRecord(round, status, reason, half.global_hash, time.time(), 0.0, line)
+            self._start_state = state
+        record = RoundRecord(round, status, reason, global_hash, time.time(), 0.0, line)
         self._store.close_round(record, accepted, None, None, done)
         return durable
 
@@ -114,21 +121,35 @@ class RunRecord:
             content = json.dumps({"classes": spec.classes, "clients": counts}, indent=1)
             self.folder.histogram_path.write_text(content + "\n", encoding="utf-8")
 
-    def finish(self, ledger: Ledger, lobby: Lobby, half: ServerHalf) -> None:
-        """Write summary and global arrays."""
+    def finish(
+        self,
+        ledger: Ledger,
+        state: Packed | None,
+        versions: Mapping[str, str],
+        aggregator_peak_bytes: int | None,
+        client_peaks_bytes: Collection[tuple[int, int]],
+    ) -> None:
+        """Write summary and global arrays.
+
+        Args:
+            ledger: the run's accounts.
+            state: the server half's last state.
+            versions: what ran.
+            aggregator_peak_bytes: the aggregator's peak resident memory, if it is known.
+            client_peaks_bytes: those of each client and its trainer, 0 where unknown.
+        """
         from models.checkpoint import write
 
-        if half.state is not None:
-            write(self.folder.global_path, unpack(half.state).arrays)
-        clients = [peaks[0] for peaks in lobby.peak_rss_bytes.values() if peaks[0]]
-        trainers = [peaks[1] for peaks in lobby.peak_rss_bytes.values() if peaks[1]]
+        if state is not None:
+            write(self.folder.global_path, unpack(state).arrays)
+        clients, trainers = zip(*client_peaks_bytes, strict=True) if client_peaks_bytes else ((), ())
         memory = {
             "coordinator_peak_rss_bytes": peak_rss_bytes(),
-            "aggregator_peak_rss_bytes": half.peak_rss_bytes(),
-            "client_peak_rss_bytes": max(clients, default=None),
-            "trainer_peak_rss_bytes": max(trainers, default=None),
+            "aggregator_peak_rss_bytes": aggregator_peak_bytes,
+            "client_peak_rss_bytes": max(clients, default=0) or None,
+            "trainer_peak_rss_bytes": max(trainers, default=0) or None,
         }
-        self.summary = ledger.summary(self._mode, memory, half.versions)
+        self.summary = ledger.summary(self._mode, memory, versions)
         self.folder.write_summary(self.summary)
 
 

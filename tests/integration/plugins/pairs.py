@@ -1,6 +1,6 @@
 """A numpy-only method with two exchanges a round, for tests: no net, no torch, and results that anyone can recompute.
 
-Exchange `sums`: every client sends the sum and count of its labels, weighted by a draw; the server keeps the mean.
+Exchange `sums`: every client sends the sum and the count of its labels; the server keeps the mean.
 Exchange `echoes`: the server sends that mean, every client adds its own state to it and sends the result; the server
 averages. The clients' state counts the rounds whose outcome stood, so a round that is not put back shows.
 
@@ -37,7 +37,7 @@ class Config(Section, frozen=True):
 
 @dataclass(frozen=True)
 class Sums(Record):
-    """A weighted sum of labels and the number of samples behind it."""
+    """The sum of the labels and the number of samples behind it."""
 
     sums: np.ndarray = values("W")
     num: np.ndarray = counts("one")
@@ -64,19 +64,24 @@ def _wide(facts: Facts) -> dict[str, int]:
 
 def pass_gate(gates: str, name: str, on_progress: Callable[[int, int], None] | None = None) -> None:
     """Wait while the gate is closed, in the way that its file says: sleep, report (progress), spin, fail or die."""
-    gate = Path(gates) / name
-    while gates and gate.exists():
-        gate.with_name(f"{name}.here").touch()
-        how = gate.read_text()
+    while gates and (how := _closed(Path(gates) / name)) is not None:
+        (Path(gates) / f"{name}.here").touch()
         if how == "spin":
             sum(range(SPIN_STEPS))
         elif how == "fail":
             raise RoundFailedError("the gate says so")
         elif how == "die":
-            os.abort()
+            os._exit(1)
         elif how == "report" and on_progress is not None:
             on_progress(0, 1)
         time.sleep(0.01)
+
+
+def _closed(gate: Path) -> str | None:
+    try:
+        return gate.read_text()
+    except FileNotFoundError:
+        return None
 
 
 class PairsServer(Server):
@@ -147,7 +152,7 @@ class PairsClient(Client):
         return 0.0
 
     def uplink(self, exchange: str) -> Record:
-        """Send a weighted sum, then the means with the own state on top."""
+        """Send the sum of the labels, then the means with the own state on top."""
         num = np.array([len(self.context.train_y)], np.uint32)
         if exchange == "sums":
             labels = np.asarray(self.context.train_y, np.float64)

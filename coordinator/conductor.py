@@ -1,0 +1,171 @@
+"""The conductor: takes the instructions that take time, one after the other, to the server half, accounts and record.
+
+Asking the server half and waiting until something is durable are done here, so the next exchange opens only when the
+last one can no longer be lost. The daemon and the simulator both have one; they differ in the server half they give it
+(another process, or this one) and in how tasks reach clients.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Literal, Protocol
+
+from coordinator import round_events as rounds
+from coordinator.exchange import OpenExchange
+from coordinator.metrics import Ledger
+from coordinator.record import RunRecord
+from coordinator.rounds import Rounds
+from coordinator.server_half import Aggregate, Constant, RoundUnusableError
+from models.methods.api import Exchange, Method
+from wire.encoding import Packed
+
+Contributions = Callable[[], Iterable[tuple[str, int, Packed]]]
+
+
+class Half(Protocol):
+    """A server half that answers in its own time; see `server_half.ServerHalf`."""
+
+    global_hash: str
+    versions: dict[str, str]
+
+    @property
+    def state(self) -> Packed | None:
+        """The latest state."""
+
+    async def begin(self, state: Packed | None, wants_constants: bool = False) -> list[Constant]:
+        """Put the server half to a state."""
+
+    async def configure(self, round: int, exchange: str) -> Packed:
+        """Return a downlink."""
+
+    async def aggregate(self, round: int, exchange: str, contributions: Contributions, count: int) -> Aggregate:
+        """Take in updates."""
+
+    def peak_rss_bytes(self) -> int | None:
+        """Return the peak resident memory of the process that it lives in, None if that is not its own."""
+
+
+class Conductor:
+    """Carries out instructions in order; `feed` takes the events that follow from them."""
+
+    def __init__(
+        self,
+        machine: Rounds,
+        method: Method,
+        half: Half,
+        record: RunRecord,
+        ledger: Ledger,
+        clock: Callable[[], float],
+        feed: Callable[[rounds.Event], None],
+        finish: Callable[[rounds.Finish], None],
+    ) -> None:
+        """Bring the parts together; `clock` is the one that deadlines run by, which in simulation is not this one."""
+        self._machine = machine
+        self._method = method
+        self._half = half
+        self._record = record
+        self._ledger = ledger
+        self._clock = clock
+        self._feed = feed
+        self._finish = finish
+        self._todo: asyncio.Queue[rounds.Instruction] = asyncio.Queue()
+        self.exchange = OpenExchange(0, 0, None, Packed([], {}, b""))
+
+    def put(self, instruction: rounds.Instruction) -> None:
+        """Queue an instruction."""
+        self._todo.put_nowait(instruction)
+
+    async def begin(self) -> list[Constant]:
+        """Begin the server half before round 1, and return the run's constants, which are stored."""
+        constants = await self._half.begin(None, wants_constants=True)
+        self._record.put_constants(constants)
+        return constants
+
+    async def work(self) -> None:
+        """Carry out what is queued, until cancelled."""
+        while True:
+            await self.carry_out(await self._todo.get())
+
+    async def drain(self) -> None:
+        """Carry out what is queued now."""
+        while not self._todo.empty():
+            await self.carry_out(self._todo.get_nowait())
+
+    async def carry_out(self, instruction: rounds.Instruction) -> None:
+        """Carry out one instruction.
+
+        Raises:
+            ServerHalfError: the method failed.
+        """
+        obey: dict[type[Any], Callable[[Any], Awaitable[None]]] = {
+            rounds.Configure: self._configure,
+            rounds.Aggregate: self._aggregate,
+            rounds.CompleteRound: self._complete_round,
+            rounds.FailRound: self._fail_round,
+            rounds.Finish: self._end,
+        }
+        await obey[type(instruction)](instruction)
+
+    def declared(self) -> Exchange:
+        """Return the open exchange as the method declares it; the evaluation sends what the first one sends."""
+        return self._method.exchanges[0 if self._machine.evaluating else self._machine.exchange]
+
+    def misfit(self, client: str, packed: Packed, num_classes: int) -> str | None:
+        """Say what is wrong with an uplink, None if it has the sizes that follow from what its client announced."""
+        if self._machine.evaluating:
+            return self.exchange.misfit(packed, {})
+        dims = self.declared().uplink_dims(self._ledger.facts(client))
+        return self.exchange.misfit(packed, {"K": num_classes, **dims})
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    async def _configure(self, instruction: rounds.Configure) -> None:
+        if instruction.exchange == 0:
+            self._ledger.round_opened(instruction.round, self._now())
+        downlink = await self._half.configure(instruction.round, self.declared().name)
+        declared = None if self._machine.evaluating else self.declared()
+        self.exchange = OpenExchange(instruction.round, instruction.exchange, declared, downlink)
+        self._ledger.exchange_opened(instruction.round, instruction.exchange, instruction.cohort, self._now())
+        await self._record.open_exchange(instruction, downlink)
+        self._feed(rounds.Configured(self._clock()))
+
+    async def _aggregate(self, instruction: rounds.Aggregate) -> None:
+        failure, state, told = "", None, {}
+        if not self._machine.evaluating:
+            try:
+                made = await self._half.aggregate(
+                    instruction.round, self.declared().name, self._contributions, len(instruction.clients)
+                )
+                state, told = made.state, made.metrics
+            except RoundUnusableError as error:
+                failure = str(error)
+        lines = self._ledger.exchange_closed(told, self._now())
+        durable = self._record.close_exchange(instruction.round, instruction.exchange, state, lines)
+        if instruction.exchange + 1 != len(self._method.exchanges):
+            await durable  # the last exchange of a round is committed together with the round
+        self._feed(rounds.Aggregated(self._clock(), failure))
+
+    def _contributions(self) -> Iterable[tuple[str, int, Packed]]:
+        exchange = self.exchange
+        return exchange.contributions(lambda client: self._record.load_buffer(exchange.round, exchange.index, client))
+
+    async def _complete_round(self, instruction: rounds.CompleteRound) -> None:
+        await self._close_round("completed", instruction.round, "", instruction.accepted)
+
+    async def _fail_round(self, instruction: rounds.FailRound) -> None:
+        await self._half.begin(self._record.start_state)
+        await self._close_round("failed", instruction.round, instruction.reason, ())
+        self._feed(rounds.Restored(self._clock()))
+
+    async def _close_round(
+        self, status: Literal["completed", "failed"], round: int, reason: str, accepted: Sequence[str]
+    ) -> None:
+        line = self._ledger.round_closed(round, status, reason, self._half.global_hash, self._now())
+        state = self._half.state if status == "completed" else None
+        await self._record.close_round(status, round, reason, self._half.global_hash, state, accepted, line)
+        self._record.display.round_closed(self._ledger.latest())
+
+    async def _end(self, instruction: rounds.Finish) -> None:
+        self._finish(instruction)

@@ -1,0 +1,63 @@
+"""A method's server half in this process: what the aggregator runs behind its pipe, and the simulator directly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.checkpoint import state_hash
+from models.methods import find, read_config
+from models.methods.api import Update
+from models.spec import RunSpec
+from wire.payload import Payload
+
+
+@dataclass(frozen=True)
+class Aggregated:
+    """The server half after an exchange: its whole state, the state's hash, and metrics to log."""
+
+    state: Payload
+    global_hash: str
+    metrics: dict[str, float]
+
+
+class LocalHalf:
+    """The server half of a run, in the given state; an empty one is that before round 1."""
+
+    def __init__(self, spec: RunSpec, state: Payload) -> None:
+        self._spec = spec
+        self._method = find(spec.method)
+        self._server = self._method.make_server(spec, read_config(self._method, spec.method_config))
+        if state.tensors:
+            self._server.load(state.arrays)
+
+    @property
+    def global_hash(self) -> str:
+        """The hash of the present state."""
+        return state_hash(self._server.arrays())
+
+    def constants(self) -> Mapping[str, Mapping[str, np.ndarray]]:
+        """Return the run constants by name."""
+        return self._server.constants()
+
+    def configure(self, round: int, exchange: str) -> Payload:
+        """Return the downlink of an exchange."""
+        return self._server.configure(round, exchange).to_payload(self._spec.wire.value_dtype)
+
+    def aggregate(self, round: int, exchange: str, contributions: Iterable[tuple[str, int, Payload]]) -> Aggregated:
+        """Take in the accepted uplinks, each read when the server half asks for it.
+
+        Raises:
+            RoundFailedError: nothing can be made of them.
+        """
+        metrics = self._server.aggregate(round, exchange, self._updates(exchange, contributions))
+        state = self._server.arrays()
+        told = {name: float(number) for name, number in metrics.items()}
+        return Aggregated(Payload.of_state(state), state_hash(state), told)
+
+    def _updates(self, exchange: str, contributions: Iterable[tuple[str, int, Payload]]) -> Iterator[Update]:
+        declared = next(one for one in self._method.exchanges if one.name == exchange)
+        for client, num_train, payload in contributions:
+            yield Update(client, num_train, declared.uplink.from_payload(payload))

@@ -1,0 +1,169 @@
+"""A run of the `pairs` method for one test: its files, its processes, its gates, and what must come out of it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import tomli_w
+
+from coordinator.config import RunConfig
+from models.checkpoint import state_hash
+from models.data import load_client_data
+from models.methods.api import Update
+from models.spec import RunSpec, read_section
+from tests.integration.plugins import pairs
+from tests.integration.processes import Coordinator, Process, Processes, until
+
+METHOD = "pairs:METHOD"
+
+CLASSES = ["a", "b", "c"]
+
+HEARTBEAT_S = 0.5
+
+SILENCE_S = 2 * HEARTBEAT_S
+"""After this time without a word a peer counts as lost."""
+
+
+class Counted(NamedTuple):
+    """Whose updates of the two exchanges a completed round counted, by client index."""
+
+    sums: Sequence[int]
+    echoes: Sequence[int]
+
+
+class Gates:
+    """Where clients and server half are held up; see `plugins/pairs.py`."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.folder = folder
+
+    def shut(self, *names: str, how: str = "sleep") -> None:
+        """Shut gates; whoever comes there waits in this way."""
+        for name in names:
+            (self.folder / f"{name}.here").unlink(missing_ok=True)
+            (self.folder / name).write_text(how)
+
+    def open(self, *names: str) -> None:
+        """Let them go on."""
+        for name in names:
+            (self.folder / name).unlink()
+
+    def see(self, *names: str) -> None:
+        """Wait until they have come to their gates."""
+        for name in names:
+            until((self.folder / f"{name}.here").exists, f"{name} is at its gate")
+
+
+class PairsRun:
+    """Everything of one run; settings are tables of `run.toml` over those that `__init__` lists."""
+
+    def __init__(self, folder: Path, processes: Processes) -> None:
+        self.folder = folder
+        self.processes = processes
+        self.gates = Gates(folder / "gates")
+        self.config_path = folder / "run.toml"
+        self._tables: dict[str, dict[str, Any]] = {
+            "run": {"num_rounds": 2},
+            "method": {"name": METHOD, "gates": str(self.gates.folder)},
+            "round": {"deadline_s": 60.0},
+            "data": {
+                "dataset": "npz", "root": str(folder / "data.npz"), "classes": CLASSES,
+                "num_clients": 2, "partition": "iid", "min_size": 0,
+            },
+            "model": {"feature_dim": 8},
+            "transport": {"bind": "127.0.0.1:0", "heartbeat_s": HEARTBEAT_S},
+        }  # fmt: skip
+        shutil.copy(pairs.__file__, folder)
+        save_samples(folder / "data.npz", 40)
+        self.configure()
+
+    def configure(self, **tables: Mapping[str, Any]) -> None:
+        """Lay settings over those at hand and write the config."""
+        for name, table in tables.items():
+            self._tables.setdefault(name, {}).update(table)
+        self.config_path.write_text(tomli_w.dumps(self._tables))
+
+    def loopback(self, *arguments: str, name: str = "loopback") -> Coordinator:
+        """Start coordinator and clients in one go."""
+        return self.processes.coordinator("loopback", "--config", self.config_path, *arguments, name=name)
+
+    def serve(self, *arguments: str, name: str = "coordinator") -> Coordinator:
+        """Start a coordinator alone."""
+        return self.processes.coordinator("serve", "--config", self.config_path, *arguments, name=name)
+
+    def client(
+        self, index: int, address: str, *arguments: str, name: str = "", **tables: Mapping[str, Any]
+    ) -> Process:
+        """Start the client of an index; `name` is that of its process if another one has the same id."""
+        client, name = client_id(index), name or client_id(index)
+        own: dict[str, dict[str, Any]] = {
+            "client": {"id": client, "dir": str(self.folder / "state"), "plugins": self._plugins()},
+            "coordinator": {"address": address},
+            "data": {"index": index},
+        }
+        for table, settings in tables.items():
+            own.setdefault(table, {}).update(settings)
+        path = self.folder / f"{name}.toml"
+        path.write_text(tomli_w.dumps(own))
+        return self.processes.client(path, "--once", *arguments)
+
+    def serve_all(self, *indices: int) -> tuple[Coordinator, list[Process]]:
+        """Start a coordinator and the clients of these indices."""
+        coordinator = self.serve()
+        return coordinator, [self.client(index, coordinator.address) for index in indices]
+
+    def expected_hashes(self, rounds: Sequence[Counted | None]) -> list[str]:
+        """Return what the global hashes must be after these rounds, None being a failed one."""
+        return list(_hashes(read_section(RunConfig, self._tables, "run.toml"), rounds))
+
+    def undisturbed_hashes(self) -> list[str]:
+        """Return what the global hashes must be if everybody is counted in every round."""
+        everybody = range(self._tables["data"]["num_clients"])
+        return self.expected_hashes([Counted(everybody, everybody)] * self._tables["run"]["num_rounds"])
+
+    def _plugins(self) -> list[str]:
+        return [METHOD, *(name for name in (self._tables["data"]["partition"],) if ":" in name)]
+
+
+def save_samples(path: Path, num: int, label: int | None = None) -> None:
+    """Write a data set of so many samples, all with this label or with those of all classes in turn."""
+    labels = np.arange(num) % len(CLASSES) if label is None else np.full(num, label)
+    np.savez(path, x=np.zeros((num, 4), np.float32), y=labels)
+
+
+def client_id(index: int) -> str:
+    """Return the id that loopback gives the client of this index, too."""
+    return f"client-{index:02d}"
+
+
+def _hashes(config: RunConfig, rounds: Sequence[Counted | None]) -> Iterator[str]:
+    """Yield the global hash after each round: the method's two halves by themselves, without any runtime."""
+    spec = config.spec("expected", config.data.classes)
+    method = pairs.Config()
+    server = pairs.PairsServer(spec, method)
+    clients = [_client(spec, method, index, server.constants()) for index in range(config.data.num_clients)]
+    for number, counted in enumerate(rounds, start=1):
+        if counted is not None:
+            before = [client.arrays() for client in clients]
+            for exchange, indices in (("sums", counted.sums), ("echoes", counted.echoes)):
+                downlink = server.configure(number, exchange)
+                for index in indices:
+                    clients[index].receive(exchange, downlink)
+                sent = [Update(client_id(index), 0, clients[index].uplink(exchange)) for index in indices]
+                server.aggregate(number, exchange, iter(sent))
+            for index in set(range(len(clients))) - set(counted.echoes):
+                clients[index].load(before[index])
+        yield state_hash(server.arrays())
+
+
+def _client(spec: RunSpec, method: pairs.Config, index: int, constants: Mapping[str, Any]) -> pairs.PairsClient:
+    client = pairs.PairsClient(spec, method)
+    data = load_client_data(spec, index)
+    client.start(SimpleNamespace(client=client_id(index), train_y=data.train_y, constants=constants))
+    return client
