@@ -1,4 +1,4 @@
-"""One run of a coordinator on this machine, from its config to its exit code: run folder, daemon, final table."""
+"""One run on this machine, from its config to its exit code: run folder, what runs it, final table."""
 
 from __future__ import annotations
 
@@ -17,40 +17,48 @@ from coordinator.report.table import final_table
 from coordinator.run_folder import RunFolder
 from coordinator.store import StoreError
 from models.data import dataset_classes
-from models.spec import ConfigError
+from models.spec import ConfigError, RunSpec
 from wire.exit_codes import ExitCode
 from wire.sockets.zeromq import AddressInUseError
+
+Go = Callable[[RunSpec, RunRecord], ExitCode]
+"""Runs a run to its end, given what it is and where its record goes."""
 
 
 def serve(config: RunConfig, config_folder: Path) -> ExitCode:
     """Run a coordinator for clients that connect from wherever they are."""
-    return run(config, config_folder, "serve", lambda folder: None)
+    return recorded(config, "serve", lambda spec, record: coordinate(config, config_folder, spec, record, None))
 
 
-def run(
-    config: RunConfig, config_folder: Path, mode: str, make_clients: Callable[[RunFolder], Clients | None]
+def coordinate(
+    config: RunConfig, config_folder: Path, spec: RunSpec, record: RunRecord, clients: Clients | None
 ) -> ExitCode:
-    """Serve one run to its end, and print its folder first and last.
+    """Run the coordinator daemon, and in a loopback run the clients that it starts."""
+    try:
+        return asyncio.run(Coordinator(config, spec, config_folder, record).run(clients))
+    except AddressInUseError as error:
+        raise ConfigError(f"[transport] bind: {error}") from None
+    finally:
+        if clients is not None:
+            clients.stop()
+
+
+def recorded(config: RunConfig, mode: str, go: Go) -> ExitCode:
+    """Make a run folder, let the run go to its end, and print its table, with the folder first and last.
 
     Raises:
-        ConfigError: the data set's label map cannot be known, or the address cannot be bound.
+        ConfigError: the data set's label map cannot be known, the address not be bound, or the store not be opened.
     """
     classes = dataset_classes(config.data)
     folder = RunFolder.create(config, time.strftime("%Y%m%d-%H%M%S"))
     print(f"run folder: {folder.path}", flush=True)
     display = Display(sys.stderr, log_path=folder.log_path)
     record = RunRecord(folder, mode, config.run.store == "memory", display)
-    coordinator = Coordinator(config, config.spec(folder.run_id, classes), config_folder, record)
-    clients = make_clients(folder)
     try:
-        code = asyncio.run(coordinator.run(clients))
-    except AddressInUseError as error:
-        raise ConfigError(f"[transport] bind: {error}") from None
+        code = go(config.spec(folder.run_id, classes), record)
     except StoreError as error:
         raise ConfigError(f"[run] dir: {error}") from None
     finally:
-        if clients is not None:
-            clients.stop()
         display.close()
     if record.summary is not None:
         print(final_table(record.summary))

@@ -57,6 +57,7 @@ def _run_command(argv: Sequence[str] | None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     import argparse
+    from pathlib import Path
 
     parser = argparse.ArgumentParser(prog="coordinator", description="The server of federated prototype learning.")
     parser.add_argument("--version", action="store_const", dest="command", const=_version, help="print the versions")
@@ -72,7 +73,11 @@ def _parser() -> argparse.ArgumentParser:
     loopback = add("loopback", _loopback, "run a coordinator and its clients, all on this machine")
     _add_settings(loopback)
     loopback.add_argument("--clients", type=int, metavar="N", help="how many clients; all of them are waited for")
+    _add_settings(add("simulate", _simulate, "run everything in one process, with the same arithmetic and bytes"))
     _add_settings(add("check-config", _check_config, "check a config and print it with every default filled in"))
+    status = add("status", _status, "say where a run stands")
+    status.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="the run's folder")
+    status.add_argument("--format", choices=["text", "json"], default="text", help="default: text")
     table = add("methods", _methods, "list the methods")
     table.add_argument("--format", choices=["text", "markdown", "json"], default="text", help="default: text")
     return parser
@@ -102,9 +107,27 @@ def _loopback(args: argparse.Namespace) -> int:
     return loopback(config, folder)
 
 
+def _simulate(args: argparse.Namespace) -> int:
+    config, folder = _load(args.config, args.set)
+
+    from coordinator.simulation import simulate
+
+    return simulate(config, folder)
+
+
 def _check_config(args: argparse.Namespace) -> int:
     config, _ = _load(args.config, args.set)
     print(config.to_toml(), end="")
+    return ExitCode.FINISHED
+
+
+def _status(args: argparse.Namespace) -> int:
+    import json
+
+    from coordinator.status import format_status, read_status
+
+    status = read_status(args.run_dir)
+    print(json.dumps(status, indent=1) if args.format == "json" else format_status(status))
     return ExitCode.FINISHED
 
 

@@ -103,7 +103,7 @@ class Coordinator:
         context = Context(io_threads=1)
         transport = self._config.transport
         self._router = Router(context, transport.bind, transport.max_message_bytes, self._on_message)
-        self._record.open(self._call_soon, self._on_store_failed)
+        self._record.open(self._on_store_failed)
         self._display.note(f"listening on {self._router.address}")
         tasks = [self._loop.create_task(self._work()), self._loop.create_task(self._note_waiting())]
         if clients is not None:
@@ -314,9 +314,6 @@ class Coordinator:
 
     def _on_store_failed(self, error: StoreError) -> None:
         self.end(ExitCode.INTERRUPTED, str(error))
-
-    def _call_soon(self, callback: Callable[[], None]) -> None:
-        self._loop.call_soon_threadsafe(callback)
 
     def _now(self) -> float:
         return self._loop.time()

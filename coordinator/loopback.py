@@ -6,9 +6,11 @@ from pathlib import Path
 
 import msgspec
 
-from coordinator.app import run
+from coordinator.app import coordinate, recorded
 from coordinator.config import RunConfig
 from coordinator.loopback_clients import Clients
+from coordinator.record import RunRecord
+from models.spec import RunSpec
 from wire.exit_codes import ExitCode
 
 ANY_PORT = "127.0.0.1:0"
@@ -18,4 +20,8 @@ def loopback(config: RunConfig, config_folder: Path) -> ExitCode:
     """Run coordinator and clients to the end; the port is any free one."""
     transport = msgspec.structs.replace(config.transport, bind=ANY_PORT)
     config = msgspec.structs.replace(config, transport=transport)
-    return run(config, config_folder, "loopback", lambda folder: Clients(config, config_folder, folder))
+
+    def go(spec: RunSpec, record: RunRecord) -> ExitCode:
+        return coordinate(config, config_folder, spec, record, Clients(config, config_folder, record.folder))
+
+    return recorded(config, "loopback", go)

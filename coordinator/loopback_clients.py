@@ -51,9 +51,7 @@ class Clients:
 
     def start(self, address: str) -> None:
         """Start all clients."""
-        width = max(2, len(str(self._config.data.num_clients - 1)))
-        for index in range(self._config.data.num_clients):
-            client = f"client-{index:0{width}d}"
+        for index, client in enumerate(client_names(self._config.data.num_clients)):
             config = self._write_config(client, index, address)
             log = config.with_name("log.txt")
             self._processes.append(ClientProcess(client, config, log, self._spawn(config, log)))
@@ -87,8 +85,8 @@ class Clients:
 
     def _write_config(self, client: str, index: int, address: str) -> Path:
         folder = self._folder.client_folder(client)
-        data = self._config.data
-        named = (self._config.method_name, data.dataset, data.partition, self._config.model.name)
+        data, model = self._config.data, self._config.model
+        named = (self._config.method_name, data.dataset, data.partition, model.name, *model.names)
         tables = {
             "client": {
                 "id": client,
@@ -115,6 +113,12 @@ class Clients:
                 stderr=output,
                 start_new_session=True,
             )
+
+
+def client_names(num_clients: int) -> list[str]:
+    """Return the ids of clients that this machine starts or simulates, by their part of the data."""
+    width = max(2, len(str(num_clients - 1)))
+    return [f"client-{index:0{width}d}" for index in range(num_clients)]
 
 
 def last_line(log: Path) -> str:

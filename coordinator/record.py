@@ -42,8 +42,13 @@ class RunRecord:
         """The server half's state at the start of the open round, None before the first completed one."""
         return self._start_state
 
-    def open(self, notify: Callable[[Callable[[], None]], None], on_failed: Callable[[StoreError], None]) -> None:
-        """Open the store; `notify` runs a callback on the event loop's thread."""
+    def open(self, on_failed: Callable[[StoreError], None]) -> None:
+        """Open the store for use on the running event loop; `on_failed` hears that nothing more will be stored."""
+        loop = asyncio.get_running_loop()
+
+        def notify(callback: Callable[[], None]) -> None:
+            loop.call_soon_threadsafe(callback)
+
         self._store = Store(None if self._in_memory else self.folder.store_path, notify, on_failed)
         self._metrics = self.folder.metrics_path.open("a", encoding="utf-8")
 

@@ -79,9 +79,8 @@ class ClientApp:
     async def _leave(self, reason: str) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if self._dealer is not None:
-            self._dealer.send(encode(Goodbye(reason[:200], *self._memory())))
-            self._dealer.close()
+        self._send(Goodbye(reason))
+        self._close_link(session.CloseLink())
         for task in list(self._starting):
             await asyncio.wait([task], timeout=1.0)
         if self._trainer is not None:
@@ -156,6 +155,8 @@ class ClientApp:
     def _send(self, message: Message) -> None:
         if isinstance(message, Ping):
             message = Ping(*self._memory())
+        elif isinstance(message, Goodbye):
+            message = Goodbye(message.reason[:200], *self._memory())
         if self._dealer is not None:
             self._dealer.send(encode(message))
 

@@ -65,7 +65,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--set", action="append", default=[], metavar="TABLE.KEY=VALUE", help="override one setting")
     run.add_argument("--once", action="store_true", help="exit at the end of the first run, do not wait for the next")
     run.add_argument("--lifeline", type=int, metavar="FD", help=argparse.SUPPRESS)
-    parser.set_defaults(command=lambda args: parser.error("expected a command: run"))
+    doctor = commands.add_parser("doctor", help="print a report of this device, to be pasted where help is asked")
+    doctor.set_defaults(command=_doctor)
+    parser.set_defaults(command=lambda args: parser.error("expected a command: run, doctor"))
     return parser
 
 
@@ -78,6 +80,15 @@ def _run(args: argparse.Namespace) -> int:
     from edge_client.app import run
 
     return run(config, modules, args.once, args.lifeline)
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    from edge_client.doctor import problems, report
+
+    print(report())
+    found = list(problems())
+    print("\n".join(f"problem: {problem}" for problem in found) or "no problems found")
+    return ExitCode.BAD_CONFIG if found else ExitCode.FINISHED
 
 
 def _version(args: argparse.Namespace) -> int:

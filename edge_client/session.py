@@ -57,6 +57,7 @@ from wire.messages import (
     Ack,
     Constant,
     Finish,
+    Goodbye,
     Grant,
     Message,
     Offer,
@@ -297,7 +298,8 @@ class Session:
             reason = f"the run is over: {finish.outcome}" + (f" ({finish.reason})" if finish.reason else "")
             return [Exit(ExitCode.INTERRUPTED if code is None else code, reason)]
         self.work, self.task, self.run, self.run_id = Work.NONE, None, 0, ""
-        return [DropUplink(), *self._down(f"the run is over: {finish.outcome}; waiting for the next one", at)]
+        reason = f"the run is over: {finish.outcome}"
+        return [DropUplink(), Send(Goodbye(reason)), *self._down(f"{reason}; waiting for the next one", at)]
 
     def _on_trainer_failed(self, event: TrainerFailed) -> Iterable[Instruction]:
         return [] if self.work is Work.NONE else [Exit(event.code, event.reason)]

@@ -10,6 +10,7 @@ again.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 import time
 import traceback
@@ -87,21 +88,8 @@ class Trainer:
         self._participant = Participant(
             spec, method, settings.client.id, data, constants, spec.training.device, spec.training.threads
         )
-        announcement = self._participant.announcement
-        self._pipe.send(
-            encode(
-                Ready(
-                    run=begin.run,
-                    num_train=announcement.num_train,
-                    num_test=announcement.num_test,
-                    class_counts=announcement.class_counts,
-                    feature_dim=announcement.feature_dim,
-                    num_parameters=announcement.num_parameters,
-                    num_buffers=announcement.num_buffers,
-                    test_counts=announcement.test_counts,
-                )
-            )
-        )
+        announcement = dataclasses.asdict(self._participant.announcement)
+        self._pipe.send(encode(Ready(run=begin.run, **announcement)))
 
     def _work(self, task: Task, downlink: Payload) -> None:
         """Do one task and hand its uplink to the daemon, or the one that was made before a restart."""
@@ -174,14 +162,15 @@ def device_spec(spec: RunSpec, settings: ClientConfig) -> RunSpec:
     Raises:
         ConfigError: the run names code outside the installed package that this device does not allow.
     """
-    for name in (spec.method, spec.data.dataset, spec.data.partition, spec.model.name):
+    net = settings.model.name or spec.model.name_for(settings.data.index)
+    for name in (spec.method, spec.data.dataset, spec.data.partition, net):
         if ":" in name and name not in settings.client.plugins:
             raise ConfigError(
                 f"the run wants {name!r}, which [client] plugins = {settings.client.plugins} does not allow"
             )
     model = msgspec.structs.replace(
         spec.model,
-        name=settings.model.name or spec.model.name,
+        name=net,
         feature_dim=settings.model.feature_dim or spec.model.feature_dim,
     )
     training = msgspec.structs.replace(

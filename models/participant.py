@@ -60,6 +60,20 @@ class Outcome:
     loss: float = 0.0
 
 
+class NetShelf:
+    """Nets that many participants of one process use in turn: one of each architecture, with its initial arrays."""
+
+    def __init__(self) -> None:
+        self._nets: dict[tuple[Any, ...], nets.Net] = {}
+
+    def take(self, architecture: tuple[Any, ...], fresh: nets.Net) -> nets.Net:
+        """Return the net of this architecture, with the weights of the fresh one."""
+        held = self._nets.setdefault(architecture, fresh)
+        if held is not fresh:
+            nets.load_net_arrays(held, nets.net_arrays(fresh))
+        return held
+
+
 class Participant:
     """A client half with its net and data, in its initial state until `load`."""
 
@@ -72,6 +86,7 @@ class Participant:
         constants: Mapping[str, Mapping[str, np.ndarray]] | None = None,
         device: str = "auto",
         threads: int | None = None,
+        shelf: NetShelf | None = None,
     ) -> None:
         """Build net and client half.
 
@@ -83,6 +98,7 @@ class Participant:
             constants: the run constants that the server half made.
             device: `auto` takes a GPU if there is one.
             threads: for torch; the run's own count by default.
+            shelf: where participants of one process share their nets; `load` must then come before each `perform`.
 
         Raises:
             ConfigError: net, data and label map do not fit each other, or the method's settings are wrong.
@@ -95,7 +111,7 @@ class Participant:
         if method.needs_net:
             seeding.set_threads(threads or spec.training.threads)
             self._device: Any = _pick_device(device)
-            net = self._build_net(data.train_x.shape[1:])
+            net = self._build_net(data.train_x.shape[1:], shelf)
         else:
             self._device = None
         self.announcement = _announce(spec, data, net)
@@ -181,7 +197,7 @@ class Participant:
             dims |= {"P": self.announcement.num_parameters, "F": self.announcement.num_buffers}
         return dims
 
-    def _build_net(self, input_shape: tuple[int, ...]) -> nets.Net:
+    def _build_net(self, input_shape: tuple[int, ...], shelf: NetShelf | None) -> nets.Net:
         from models.training import warm_up
 
         model, spec = self._spec.model, self._spec
@@ -189,7 +205,7 @@ class Participant:
         seeding.seed_torch(spec.seed, "init", *keys)
         net = nets.build_net(model.name, input_shape, model.feature_dim, spec.num_classes).to(self._device)
         warm_up(net, spec.training)
-        return net
+        return shelf.take((model.name, input_shape), net) if shelf is not None else net
 
     def _moved(self, array: np.ndarray) -> Any:
         """Return samples as the method takes them: on the device, or as they are where no net is needed."""

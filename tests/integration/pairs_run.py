@@ -98,9 +98,9 @@ class PairsRun:
         return self.processes.coordinator("serve", "--config", self.config_path, *arguments, name=name)
 
     def client(
-        self, index: int, address: str, *arguments: str, name: str = "", **tables: Mapping[str, Any]
+        self, index: int, address: str, *, name: str = "", stays: bool = False, **tables: Mapping[str, Any]
     ) -> Process:
-        """Start the client of an index; `name` is that of its process if another one has the same id."""
+        """Start the client of an index, for one run or to stay; `name` tells it from another one of the same id."""
         client, name = client_id(index), name or client_id(index)
         own: dict[str, dict[str, Any]] = {
             "client": {"id": client, "dir": str(self.folder / "state"), "plugins": self._plugins()},
@@ -111,7 +111,7 @@ class PairsRun:
             own.setdefault(table, {}).update(settings)
         path = self.folder / f"{name}.toml"
         path.write_text(tomli_w.dumps(own))
-        return self.processes.client(path, "--once", *arguments)
+        return self.processes.client(path, *([] if stays else ["--once"]))
 
     def serve_all(self, *indices: int) -> tuple[Coordinator, list[Process]]:
         """Start a coordinator and the clients of these indices."""
@@ -147,7 +147,8 @@ def _hashes(config: RunConfig, rounds: Sequence[Counted | None]) -> Iterator[str
     spec = config.spec("expected", config.data.classes)
     method = pairs.Config()
     server = pairs.PairsServer(spec, method)
-    clients = [_client(spec, method, index, server.constants()) for index in range(config.data.num_clients)]
+    num_clients = config.data.num_clients if any(rounds) else 0
+    clients = [_client(spec, method, index, server.constants()) for index in range(num_clients)]
     for number, counted in enumerate(rounds, start=1):
         if counted is not None:
             before = [client.arrays() for client in clients]

@@ -27,6 +27,16 @@ ROUTE_BYTES = 5
 """Length of the routing ids that libzmq gives to connections."""
 
 
+def libzmq_version() -> tuple[int, int, int]:
+    """Return the version of the library below."""
+    return zmq.zmq_version_info()
+
+
+def has_curve() -> bool:
+    """Say whether the library below can encrypt."""
+    return bool(zmq.has("curve"))
+
+
 class AddressInUseError(Exception):
     """The address cannot be bound; the text names it and why."""
 

@@ -1,0 +1,77 @@
+"""`coordinator status RUN_DIR`: where a run stands, read from its store, whether it goes on or not."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from coordinator.config import load
+from coordinator.report.units import show_bytes
+from coordinator.run_folder import RunFolder
+from coordinator.stored import read_position, read_rounds
+from coordinator.tally import ClientLine, RoundLine, read_line
+from models.spec import ConfigError
+
+
+def read_status(path: Path) -> dict[str, Any]:
+    """Return where the run in this folder stands.
+
+    Raises:
+        ConfigError: there is no run folder, or its store cannot be read.
+    """
+    folder = RunFolder.open(path)
+    config = load(folder.config_path, ())
+    try:
+        with closing(sqlite3.connect(f"file:{folder.store_path}?mode=ro", uri=True)) as connection:
+            position, records = read_position(connection), read_rounds(connection)
+            clients = dict(_latest_of_clients(connection))
+    except sqlite3.Error as error:
+        raise ConfigError(f"{folder.store_path}: expected the store of a run: {error}") from None
+    opened = position.open_exchange
+    last = read_line(records[-1].line) if records else None
+    return {
+        "run_id": folder.run_id,
+        "method": config.method_name,
+        "finished": folder.summary_path.exists(),
+        "num_rounds": config.run.num_rounds,
+        "rounds_completed": sum(record.status == "completed" for record in records),
+        "rounds_failed": sum(record.status == "failed" for record in records),
+        "round": opened.round if opened else position.next_round,
+        "exchange": opened.exchange if opened else None,
+        "cohort": list(opened.cohort) if opened else [],
+        "answered": [update.client for update in opened.updates] if opened else [],
+        "last_round_s": last.round_s if isinstance(last, RoundLine) else None,
+        "clients": clients,
+    }
+
+
+def format_status(status: dict[str, Any]) -> str:
+    """Return the status for people."""
+    state = "over" if status["finished"] else f"in round {status['round']}"
+    lines = [
+        f"{status['run_id']}: {status['method']}, {state}",
+        f"rounds: {status['rounds_completed']} of {status['num_rounds']} completed, {status['rounds_failed']} failed",
+    ]
+    if status["cohort"]:
+        missing = sorted(set(status["cohort"]) - set(status["answered"]))
+        waits = f", waiting for {', '.join(missing)}" if missing else ""
+        lines.append(f"exchange {status['exchange']}: {len(status['answered'])}/{len(status['cohort'])} updates{waits}")
+    lines += [
+        f"  {client}: last in round {told['round']} ({told['status']}), "
+        f"up {show_bytes(told['up_bytes'])}, down {show_bytes(told['down_bytes'])}"
+        for client, told in sorted(status["clients"].items())
+    ]
+    return "\n".join(lines)
+
+
+def _latest_of_clients(connection: sqlite3.Connection) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each client with its last closed exchange."""
+    query = "SELECT line FROM metrics WHERE id IN (SELECT max(id) FROM metrics WHERE client != '' GROUP BY client)"
+    for (text,) in connection.execute(query):
+        line = read_line(text)
+        if isinstance(line, ClientLine):
+            told = {"round": line.round, "exchange": line.exchange, "status": line.status}
+            yield line.client, {**told, "up_bytes": line.up.encoded_bytes, "down_bytes": line.down.encoded_bytes}

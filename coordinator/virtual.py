@@ -1,0 +1,75 @@
+"""The clients of a simulation: the trainer's work without a trainer, on one net per architecture."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from coordinator.server_half import Constant
+from models.client_states import ClientStates
+from models.data import load_client_data
+from models.methods import find
+from models.spec import RunSpec
+from wire.encoding import decode, encode, pack, unpack
+from wire.messages import Evaluation, Ready, Task, Timing, Update
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from models.participant import NetShelf, Participant
+    from wire.tensors import Buffer
+
+
+class VirtualClient:
+    """One client of a simulation: takes a task's frames and returns its timing and its update's frames."""
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        name: str,
+        index: int,
+        constants: Mapping[str, Mapping[str, np.ndarray]],
+        shelf: NetShelf,
+    ) -> None:
+        from models.participant import Participant
+
+        method = find(spec.method)
+        model = msgspec.structs.replace(spec.model, name=spec.model.name_for(index))
+        spec = msgspec.structs.replace(spec, model=model)
+        data = load_client_data(spec, index)
+        self._states = ClientStates(None, spec.run_id, len(method.exchanges))
+        self._participant: Participant = Participant(
+            spec, method, name, data, constants, spec.training.device, spec.training.threads, shelf
+        )
+
+    def ready(self, run: int) -> Ready:
+        """Return what the client announces."""
+        return Ready(run, **dataclasses.asdict(self._participant.announcement))
+
+    def perform(self, frames: list[Buffer], max_message_bytes: int) -> tuple[Timing, list[Buffer]]:
+        """Do one task, from the frames that would have come to the frames that would go out."""
+        task, packed = decode(frames, max_bytes=max_message_bytes)
+        assert isinstance(task, Task)
+        assert packed is not None
+        started = time.monotonic()
+        self._participant.load(self._states.begin(task.round, task.exchange, task.kept))
+        restored = time.monotonic()
+        outcome = self._participant.perform(task.round, task.exchange, task.base, unpack(packed))
+        performed = time.monotonic()
+        update = Update(task.run, task.round, task.exchange, [Evaluation(*tested) for tested in outcome.evaluations])
+        made = encode(update, pack(outcome.uplink), max_message_bytes)
+        encoded = time.monotonic()
+        self._states.save(task.round, task.exchange, self._participant.arrays())
+        checkpoint_s = restored - started + time.monotonic() - encoded
+        parts_s = (outcome.train_s, outcome.evaluate_s, checkpoint_s, encoded - performed)
+        timing = Timing(task.run, task.round, task.exchange, *(round(part * 1e6) for part in parts_s))
+        return timing, made
+
+
+def constants_of(made: list[Constant]) -> dict[str, Mapping[str, np.ndarray]]:
+    """Return the run constants as a client half takes them."""
+    return {constant.name: unpack(constant.packed).arrays for constant in made}

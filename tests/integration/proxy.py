@@ -1,0 +1,91 @@
+"""A TCP proxy between clients and a coordinator that can cut its links, or let them fall silent in one direction."""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import socket
+import threading
+from types import TracebackType
+
+
+class Proxy:
+    """Listens on a port of its own as long as it is entered, and passes everything on to a target that may be absent."""
+
+    def __init__(self, target: str = "") -> None:
+        self.target = target
+        self.num_connections = 0
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = "{}:{}".format(*self._listener.getsockname())
+        self._others: dict[socket.socket, socket.socket] = {}
+        self._from_target: set[socket.socket] = set()
+        self._muted = False
+        self._cut = False
+        self._closed = False
+        self._thread = threading.Thread(target=self._serve, name="proxy")
+
+    def cut(self) -> None:
+        """Cut every link there is now; later ones work again."""
+        self._muted, self._cut = False, True
+
+    def mute_coordinator(self) -> None:
+        """Let nothing more that the coordinator says come through, until the links are cut."""
+        self._muted = True
+
+    def __enter__(self) -> Proxy:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._closed = True
+        self._thread.join()
+
+    def _serve(self) -> None:
+        with selectors.DefaultSelector() as selector, self._listener:
+            selector.register(self._listener, selectors.EVENT_READ)
+            while not self._closed:
+                for key, _ in selector.select(timeout=0.01):
+                    assert isinstance(key.fileobj, socket.socket)
+                    if key.fileobj is self._listener:
+                        self._accept(selector)
+                    else:
+                        self._pass_on(key.fileobj, selector)
+                if self._cut:
+                    self._cut = False
+                    self._drop(list(self._others), selector)
+            self._drop(list(self._others), selector)
+
+    def _accept(self, selector: selectors.BaseSelector) -> None:
+        client, _ = self._listener.accept()
+        self.num_connections += 1
+        host, _, port = self.target.rpartition(":")
+        try:
+            target = socket.create_connection((host, int(port or 1)), timeout=5.0)
+        except OSError:
+            client.close()
+            return
+        self._others |= {client: target, target: client}
+        self._from_target.add(target)
+        for end in (client, target):
+            selector.register(end, selectors.EVENT_READ)
+
+    def _pass_on(self, end: socket.socket, selector: selectors.BaseSelector) -> None:
+        if end not in self._others:
+            return
+        try:
+            content = end.recv(65536)
+            if content and not (self._muted and end in self._from_target):
+                self._others[end].sendall(content)
+        except OSError:
+            content = b""
+        if not content:
+            self._drop([end, self._others[end]], selector)
+
+    def _drop(self, ends: list[socket.socket], selector: selectors.BaseSelector) -> None:
+        for end in ends:
+            selector.unregister(end)
+            self._from_target.discard(end)
+            del self._others[end]
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()

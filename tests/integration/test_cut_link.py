@@ -1,0 +1,63 @@
+"""A link that breaks while a run is on costs a reconnect and nothing else."""
+
+from __future__ import annotations
+
+from tests.integration.pairs_run import PairsRun, client_id
+from tests.integration.processes import until
+from tests.integration.proxy import Proxy
+from wire.exit_codes import ExitCode
+
+CUT, OTHER = client_id(0), client_id(1)
+
+
+def test_a_client_rejoins_after_a_cut_and_is_counted_once(pairs: PairsRun) -> None:
+    pairs.gates.shut(CUT)
+    coordinator = pairs.serve()
+    with Proxy(coordinator.address) as proxy:
+        clients = [pairs.client(0, proxy.address), pairs.client(1, coordinator.address)]
+        pairs.gates.see(CUT)
+        proxy.cut()
+        clients[0].hear(r"no connection to the coordinator at \S+: .*; trying again")
+        coordinator.hear(f"{CUT} joined", times=2)
+        pairs.gates.open(CUT)
+        assert coordinator.wait() == ExitCode.FINISHED
+        assert [client.wait() for client in clients] == [ExitCode.FINISHED] * 2
+    assert coordinator.summary["updates"] == {"accepted": 8, "duplicate": 0, "stale": 0, "refused": 0}
+    assert coordinator.summary["global_hash"] == pairs.undisturbed_hashes()
+
+
+def test_an_update_whose_ack_is_lost_is_sent_again_and_counted_once(pairs: PairsRun) -> None:
+    pairs.configure(transport={"heartbeat_s": 5.0})
+    pairs.gates.shut(CUT, OTHER)
+    coordinator = pairs.serve()
+    with Proxy(coordinator.address) as proxy:
+        clients = [pairs.client(0, proxy.address), pairs.client(1, coordinator.address)]
+        pairs.gates.see(CUT, OTHER)
+        proxy.mute_coordinator()
+        pairs.gates.open(CUT)
+        until(lambda: coordinator.stored("SELECT count(*) FROM updates WHERE exchange = 1") == 1, "the update is stored")
+        proxy.cut()
+        clients[0].hear(r"the coordinator refused the update \(duplicate\)")
+        pairs.gates.open(OTHER)
+        assert coordinator.wait() == ExitCode.FINISHED
+        assert [client.wait() for client in clients] == [ExitCode.FINISHED] * 2
+    assert coordinator.summary["updates"] == {"accepted": 8, "duplicate": 1, "stale": 0, "refused": 0}
+    assert coordinator.summary["global_hash"] == pairs.undisturbed_hashes()
+
+
+def test_a_silent_link_is_given_up_and_made_anew(pairs: PairsRun) -> None:
+    """Nothing comes through and nobody says that the link is gone."""
+    pairs.gates.shut(CUT)
+    coordinator = pairs.serve()
+    with Proxy(coordinator.address) as proxy:
+        clients = [pairs.client(0, proxy.address), pairs.client(1, coordinator.address)]
+        pairs.gates.see(CUT)
+        proxy.mute_coordinator()
+        clients[0].hear("the coordinator is silent; trying again")
+        proxy.cut()
+        coordinator.hear(f"{CUT} joined", times=2)
+        pairs.gates.open(CUT)
+        assert coordinator.wait() == ExitCode.FINISHED
+        assert [client.wait() for client in clients] == [ExitCode.FINISHED] * 2
+    assert coordinator.summary["updates"]["accepted"] == 8
+    assert coordinator.summary["global_hash"] == pairs.undisturbed_hashes()
