@@ -69,12 +69,16 @@ def _parser() -> argparse.ArgumentParser:
         made.set_defaults(command=command)
         return made
 
-    _add_settings(add("serve", _serve, "run a coordinator that clients connect to"), required=True)
+    serve = add("serve", _serve, "run a coordinator that clients connect to")
     loopback = add("loopback", _loopback, "run a coordinator and its clients, all on this machine")
-    _add_settings(loopback)
+    simulate = add("simulate", _simulate, "run everything in one process, with the same arithmetic and bytes")
+    check = add("check-config", _check_config, "check a config and print it with every default filled in")
+    for command in (serve, loopback, simulate, check):
+        _add_settings(command, required=command is serve)
+    for command in (serve, loopback, simulate):
+        start = "start from the global state that another run of the method ended with"
+        command.add_argument("--init-from", type=Path, metavar="RUN_DIR", help=start)
     loopback.add_argument("--clients", type=int, metavar="N", help="how many clients; all of them are waited for")
-    _add_settings(add("simulate", _simulate, "run everything in one process, with the same arithmetic and bytes"))
-    _add_settings(add("check-config", _check_config, "check a config and print it with every default filled in"))
     status = add("status", _status, "say where a run stands")
     status.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="the run's folder")
     status.add_argument("--format", choices=["text", "json"], default="text", help="default: text")
@@ -95,7 +99,7 @@ def _serve(args: argparse.Namespace) -> int:
 
     from coordinator.app import serve
 
-    return serve(config, folder)
+    return serve(config, folder, args.init_from)
 
 
 def _loopback(args: argparse.Namespace) -> int:
@@ -104,7 +108,7 @@ def _loopback(args: argparse.Namespace) -> int:
 
     from coordinator.loopback import loopback
 
-    return loopback(config, folder)
+    return loopback(config, folder, args.init_from)
 
 
 def _simulate(args: argparse.Namespace) -> int:
@@ -112,7 +116,7 @@ def _simulate(args: argparse.Namespace) -> int:
 
     from coordinator.simulation import simulate
 
-    return simulate(config, folder)
+    return simulate(config, folder, args.init_from)
 
 
 def _check_config(args: argparse.Namespace) -> int:

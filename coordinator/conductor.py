@@ -77,8 +77,10 @@ class Conductor:
         self._todo.put_nowait(instruction)
 
     async def begin(self) -> list[Constant]:
-        """Begin the server half before round 1, and return the run's constants, which are stored."""
-        constants = await self._half.begin(None, wants_constants=True)
+        """Begin the server half before round 1, and return the run's constants, which are now stored."""
+        if self._record.start_classes is not None:
+            self._ledger.start_from(self._record.start_classes)
+        constants = await self._half.begin(self._record.start_state, wants_constants=True)
         self._record.put_constants(constants)
         return constants
 

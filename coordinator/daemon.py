@@ -10,7 +10,7 @@ import asyncio
 import signal
 import traceback
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ from coordinator.tally import Report
 from models import methods
 from models.spec import RunSpec
 from wire.encoding import Packed, decode, encode, encoded_bytes, framed_bytes
-from wire.errors import DecodeError
+from wire.errors import DecodeError, EncodeError
 from wire.exit_codes import ExitCode
 from wire.messages import (
     Ack,
@@ -60,7 +60,7 @@ NOTE_EVERY_S = 30.0
 WATCH_EVERY_S = 0.2
 """How often a loopback run looks after its own client processes."""
 
-FAREWELL_S = 3.0
+FAREWELL_S = 2.0
 """How long clients have to say goodbye after the run is over."""
 
 
@@ -180,6 +180,7 @@ class Coordinator:
             return
         misfit = self._conductor.misfit(client, packed, self._spec.num_classes)
         if misfit is not None:
+            self._grant(self._grants.release(client))
             self._refuse(rounds.Refuse(client, RefusalCode.MALFORMED, misfit))
             return
         exchange, num_train = self._conductor.exchange, self._lobby.announced[client].num_train
@@ -284,6 +285,8 @@ class Coordinator:
             await self._conductor.work()
         except ServerHalfError as error:
             self.end(ExitCode.FAILED, f"method {self._method.name}: {error}")
+        except EncodeError as error:  # more than a message may hold, which is a matter of settings
+            self.end(ExitCode.BAD_CONFIG, str(error))
 
     def _finish(self, finish: rounds.Finish) -> None:
         self.end(ExitCode.FINISHED if finish.outcome == "finished" else ExitCode.FAILED, finish.reason)

@@ -6,7 +6,6 @@ refused by name for good, and costs nobody else anything.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -53,7 +52,8 @@ class Lobby:
         self._send_to = send
         self._events = events
         self._membership = Membership(welcome.heartbeat_s)
-        self._constants: list[Constant] = []
+        self._constants: list[tuple[ConstantMessage, Frames]] = []
+        self._welcome_frames: Frames = []
         self._held: dict[str, list[str]] = {}
         self._open = False
         self.announced: dict[str, Ready] = {}
@@ -66,8 +66,16 @@ class Lobby:
         return sorted(self._membership.members)
 
     def open(self, constants: Sequence[Constant]) -> None:
-        """Begin to welcome, now that the run's constants are made."""
-        self._constants = list(constants)
+        """Begin to welcome, now that the run's constants are made.
+
+        Raises:
+            EncodeError: the run or one of its constants is more than a message may hold.
+        """
+        for constant in constants:
+            message = ConstantMessage(self._welcome.run, constant.name, constant.digest)
+            frames = encode(message, constant.packed, self._welcome.max_message_bytes)
+            self._constants.append((message, frames))
+        self._welcome_frames = self._encode_welcome()
         self._open = True
         for member in self._membership.members.values():
             self._admit(member.client, member.route)
@@ -143,17 +151,14 @@ class Lobby:
         """Welcome a client and send the run constants that it does not hold."""
         self._events.note(f"{client} joined")
         self._send_to(route, self._welcome_frames)
-        for constant in self._constants:
-            if constant.digest not in self._held.get(client, ()):
-                message = ConstantMessage(self._welcome.run, constant.name, constant.digest)
-                frames = encode(message, constant.packed, self._welcome.max_message_bytes)
+        for message, frames in self._constants:
+            if message.digest not in self._held.get(client, ()):
                 self._send_to(route, frames)
                 self._events.constant_sent(client, message, frames)
 
-    @functools.cached_property
-    def _welcome_frames(self) -> Frames:
+    def _encode_welcome(self) -> Frames:
         welcome = self._welcome
-        digests = [constant.digest for constant in self._constants]
+        digests = [constant.digest for constant, _ in self._constants]
         return encode(
             Welcome(welcome.run, welcome.run_id, welcome.heartbeat_s, welcome.max_message_bytes, welcome.spec, digests)
         )

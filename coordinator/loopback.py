@@ -16,7 +16,7 @@ from wire.exit_codes import ExitCode
 ANY_PORT = "127.0.0.1:0"
 
 
-def loopback(config: RunConfig, config_folder: Path) -> ExitCode:
+def loopback(config: RunConfig, config_folder: Path, init_from: Path | None) -> ExitCode:
     """Run coordinator and clients to the end; the port is any free one."""
     transport = msgspec.structs.replace(config.transport, bind=ANY_PORT)
     config = msgspec.structs.replace(config, transport=transport)
@@ -24,4 +24,4 @@ def loopback(config: RunConfig, config_folder: Path) -> ExitCode:
     def go(spec: RunSpec, record: RunRecord) -> ExitCode:
         return coordinate(config, config_folder, spec, record, Clients(config, config_folder, record.folder))
 
-    return recorded(config, "loopback", go)
+    return recorded(config, "loopback", init_from, go)

@@ -24,7 +24,7 @@ from wire.exit_codes import ExitCode
 MAX_RESTARTS = 3
 """How often a client that was killed is started again."""
 
-LEAVE_S = 5.0
+LEAVE_S = 1.5
 """How long clients have to leave after the run is over."""
 
 

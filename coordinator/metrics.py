@@ -11,7 +11,7 @@ After a restart come `replay`, the announcements, and for an exchange in hand `r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from coordinator.accounts import ExchangeAccount, RoundAccount, added, duration_s, finite
@@ -74,6 +74,16 @@ class Ledger:
         if self._exchange is not None and self._exchange.round in self._accounts:
             known = known | self._accounts[self._exchange.round].new_classes
         return facts_of(self._spec, self._announced[client], len(known), self._num_completed)
+
+    @property
+    def known_classes(self) -> frozenset[int]:
+        """The classes that clients whose updates counted have held so far."""
+        return frozenset(self._known_classes)
+
+    def start_from(self, known_classes: Collection[int]) -> None:
+        """Predict from the state that another run ended with, which stands before round 1."""
+        self._known_classes = set(known_classes)
+        self._num_completed = 1
 
     def init_sent(self, client: str, cost: Cost) -> None:
         """Count a run constant that went to a client."""

@@ -6,40 +6,74 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 from coordinator import commands
 from coordinator import round_events as rounds
+from coordinator.config import load
 from coordinator.display import Display
 from coordinator.metrics import Ledger
 from coordinator.run_folder import RunFolder
 from coordinator.server_half import Constant
 from coordinator.store import SPILL_BYTES, RoundRecord, Store, StoredUpdate, StoreError
-from models.spec import RunSpec
-from wire.encoding import Packed, encode, unpack
+from models.methods import find
+from models.spec import ConfigError, RunSpec
+from wire.encoding import Packed, encode, pack, unpack
 from wire.messages import Ready, Update
+from wire.payload import Payload
 from wire.sockets.child import peak_rss_bytes
 
 PIPE_BYTES = 1 << 32
 """No size limit on what is stored: what the network may carry was limited before."""
 
 
+class Start(NamedTuple):
+    """A global state to start from, and the classes that it knows."""
+
+    state: Packed
+    classes: frozenset[int]
+
+
+def read_start(path: Path, spec: RunSpec) -> Start:
+    """Return the last global state of another run of the same method.
+
+    Raises:
+        ConfigError: there is no such run, it is of another method, or it has no global state.
+    """
+    from models.checkpoint import CheckpointError, read
+
+    other = RunFolder.open(path)
+    method = load(other.config_path, ()).method_name
+    if method != spec.method:
+        raise ConfigError(f"--init-from {path}: expected a run of method {spec.method}, got one of {method}")
+    try:
+        arrays, _ = read(other.global_path)
+        lines = other.metrics_path.read_text(encoding="utf-8").splitlines()
+    except (CheckpointError, OSError) as error:
+        raise ConfigError(f"--init-from {path}: expected a run with a global state: {error}") from None
+    accounts = Ledger(spec, find(spec.method))
+    accounts.replay(lines)
+    return Start(pack(Payload.of_state(arrays)), accounts.known_classes)
+
+
 class RunRecord:
     """The record of one run, on disk or (the store) in memory."""
 
-    def __init__(self, folder: RunFolder, mode: str, in_memory: bool, display: Display) -> None:
+    def __init__(self, folder: RunFolder, mode: str, in_memory: bool, display: Display, start: Start | None) -> None:
         self.folder = folder
         self.display = display
         self._mode = mode
         self._in_memory = in_memory
-        self._start_state: Packed | None = None
+        self._start_state = start.state if start is not None else None
+        self.start_classes = start.classes if start is not None else None
         self._store: Store
         self._histogram: dict[str, Any] = {}
         self.summary: dict[str, Any] | None = None
 
     @property
     def start_state(self) -> Packed | None:
-        """The server half's state at the start of the open round, None before the first completed one."""
+        """The server half's state at the start of the open round, None if there is none yet."""
         return self._start_state
 
     def open(self, on_failed: Callable[[StoreError], None]) -> None:
@@ -113,6 +147,7 @@ class RunRecord:
             self._start_state = state
         record = RoundRecord(round, status, reason, global_hash, time.time(), 0.0, line)
         self._store.close_round(record, accepted, None, None, done)
+        self._metrics.write(f"{line}\n")
         return durable
 
     def write_histogram(self, spec: RunSpec, announced: Mapping[str, Ready]) -> None:

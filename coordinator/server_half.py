@@ -171,10 +171,15 @@ class ServerHalf:
         child.send(encode(commands.Begin(self._spec, str(self._modules), wants_constants), state, PIPE_BYTES))
 
     async def _answered(self, child: Child, ask: Callable[[Child], Awaitable[None]]) -> tuple[Message, Packed | None]:
-        self._answer = asyncio.get_running_loop().create_future()
-        await ask(child)
+        answer: asyncio.Future[tuple[Message, Packed | None]] = asyncio.get_running_loop().create_future()
+        self._answer = answer
+
+        async def exchange() -> tuple[Message, Packed | None]:
+            await ask(child)
+            return await answer
+
         try:
-            return await asyncio.wait_for(self._answer, self._answer_s)
+            return await asyncio.wait_for(exchange(), self._answer_s)
         except asyncio.TimeoutError:
             raise ServerHalfError(f"the aggregator gave no answer within {self._answer_s:g} s") from None
 

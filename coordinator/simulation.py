@@ -205,6 +205,10 @@ def cost_of(packed: Packed, frames: list[Buffer]) -> Cost:
     return Cost(packed.sizes.elements, packed.sizes.payload_bytes, encoded_bytes(frames), None)
 
 
-def simulate(config: RunConfig, config_folder: Path) -> ExitCode:
+def simulate(config: RunConfig, config_folder: Path, init_from: Path | None) -> ExitCode:
     """Simulate one run to its end."""
-    return recorded(config, "simulate", lambda spec, record: asyncio.run(Simulation(config, spec, record).run()))
+
+    def go(spec: RunSpec, record: RunRecord) -> ExitCode:
+        return asyncio.run(Simulation(config, spec, record).run())
+
+    return recorded(config, "simulate", init_from, go)

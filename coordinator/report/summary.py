@@ -79,7 +79,7 @@ def make_summary(
         "wire_bytes_source": None if mode == "simulate" else WIRE_BYTES_SOURCE,
         "global_hash": [line.global_hash for line in totals.rounds],
         "round_s": _spread([line.round_s for line in completed]),
-        "coordination_s": _spread([line.coordination_s for line in completed]),
+        "coordination_s": _spread([None if mode == "simulate" else line.coordination_s for line in completed]),
         "memory": {key: memory.get(key) or None for key in (f"{kind}_peak_rss_bytes" for kind in PEAKS)},
         "updates": {"accepted": totals.num_accepted, **msgspec.to_builtins(totals.refusals)},
         "clients": {client: _client(ready) for client, ready in sorted(totals.announced.items())},
@@ -140,6 +140,8 @@ def _reason(path: str, mode: str) -> str:
         return "a client has not announced itself since the restart"
     if rest.startswith("per_client"):
         return "the client has not tested anything"
+    if top == "coordination_s" and mode == "simulate":
+        return "clients take turns in a simulation"
     return {
         "accuracy": "no completed round was tested by this rule",
         "accuracy_by_rule": "no completed round was tested by this rule",
