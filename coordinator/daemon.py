@@ -135,6 +135,7 @@ class Coordinator:
         outcome = {ExitCode.FINISHED: "finished", ExitCode.INTERRUPTED: "interrupted"}.get(code, "failed")
         if self._timer is not None:
             self._timer.cancel()
+        self._lobby.close()
         finish = encode(Finish(self._token, outcome, reason))
         for client in self._lobby.clients:
             self._lobby.send(client, finish, self._now())

@@ -59,6 +59,7 @@ class Lobby:
         self.announced: dict[str, Ready] = {}
         self.peak_rss_bytes: dict[str, tuple[int, int]] = {}
         self.num_undelivered = 0
+        self._closed = False
 
     @property
     def clients(self) -> list[str]:
@@ -80,10 +81,15 @@ class Lobby:
         for member in self._membership.members.values():
             self._admit(member.client, member.route)
 
+    def close(self) -> None:
+        """Welcome nobody any more: the run is over."""
+        self._closed = True
+
     def take(self, route: bytes, message: Message, at: float) -> str | None:
         """Take any message; return the client that it is from if it is from one who is here."""
         if isinstance(message, Hello):
-            self._hello(route, message, at)
+            if not self._closed:
+                self._hello(route, message, at)
             return None
         client = self._membership.client_at(route)
         if client is None:
@@ -181,6 +187,8 @@ class Lobby:
         if ready.feature_dim != wanted:
             reason = f"the run's feature_dim is {wanted}, {client}'s net has {ready.feature_dim}"
             return RefusalCode.FEATURE_DIM, reason
+        if min((ready.num_train, ready.num_test, *ready.class_counts)) < 0:
+            return RefusalCode.LABEL_MAP, f"expected counts of samples, {client} sent negative ones"
         if len(ready.class_counts) != num_classes or sum(ready.class_counts) != ready.num_train:
             reason = (
                 f"expected counts of {num_classes} classes that sum to {ready.num_train}, "

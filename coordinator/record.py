@@ -11,13 +11,13 @@ from typing import Any, Literal, NamedTuple
 
 from coordinator import commands
 from coordinator import round_events as rounds
-from coordinator.config import load
 from coordinator.display import Display
 from coordinator.metrics import Ledger
 from coordinator.run_folder import RunFolder
 from coordinator.server_half import Constant
 from coordinator.store import SPILL_BYTES, RoundRecord, Store, StoredUpdate, StoreError
 from models.methods import find
+from models.settings import read_toml
 from models.spec import ConfigError, RunSpec
 from wire.encoding import Packed, encode, pack, unpack
 from wire.messages import Ready, Update
@@ -44,7 +44,7 @@ def read_start(path: Path, spec: RunSpec) -> Start:
     from models.checkpoint import CheckpointError, read
 
     other = RunFolder.open(path)
-    method = load(other.config_path, ()).method_name
+    method = read_toml(other.config_path)["method"]["name"]
     if method != spec.method:
         raise ConfigError(f"--init-from {path}: expected a run of method {spec.method}, got one of {method}")
     try:

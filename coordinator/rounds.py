@@ -297,6 +297,8 @@ class Rounds:
         """Go on to the next round, or after the last one to the evaluation exchange."""
         self.answered = set()
         if self.round == self.rules.num_rounds:
+            if self.base == 0:
+                return self._over(Finish("failed", "no round was completed"))
             self.exchange = self.rules.num_exchanges
         else:
             self.round += 1

@@ -8,11 +8,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from coordinator.config import load
 from coordinator.report.units import show_bytes
 from coordinator.run_folder import RunFolder
 from coordinator.stored import read_position, read_rounds
 from coordinator.tally import ClientLine, RoundLine, read_line
+from models.settings import read_toml
 from models.spec import ConfigError
 
 
@@ -23,7 +23,7 @@ def read_status(path: Path) -> dict[str, Any]:
         ConfigError: there is no run folder, or its store cannot be read.
     """
     folder = RunFolder.open(path)
-    config = load(folder.config_path, ())
+    config = read_toml(folder.config_path)
     try:
         with closing(sqlite3.connect(f"file:{folder.store_path}?mode=ro", uri=True)) as connection:
             position, records = read_position(connection), read_rounds(connection)
@@ -34,9 +34,9 @@ def read_status(path: Path) -> dict[str, Any]:
     last = read_line(records[-1].line) if records else None
     return {
         "run_id": folder.run_id,
-        "method": config.method_name,
+        "method": config["method"]["name"],
         "finished": folder.summary_path.exists(),
-        "num_rounds": config.run.num_rounds,
+        "num_rounds": config["run"]["num_rounds"],
         "rounds_completed": sum(record.status == "completed" for record in records),
         "rounds_failed": sum(record.status == "failed" for record in records),
         "round": opened.round if opened else position.next_round,

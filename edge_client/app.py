@@ -50,9 +50,10 @@ class ClientApp:
         self._context = Context(io_threads=1)
         self._dealer: Dealer | None = None
         self._trainer: Child | None = None
-        self._starting: set[asyncio.Task[None]] = set()
+        self._handling: set[asyncio.Task[None]] = set()
         self._welcome: Welcome | None = None
         self._incoming: list[bytes] = []
+        self._constants: list[list[bytes]] = []
         self._task_frames: list[bytes] | None = None
         self._uplink: list[bytes] | None = None
         self._timing: list[bytes] | None = None
@@ -81,7 +82,7 @@ class ClientApp:
             self._timer.cancel()
         self._send(Goodbye(reason))
         self._close_link(session.CloseLink())
-        for task in list(self._starting):
+        for task in list(self._handling):
             await asyncio.wait([task], timeout=1.0)
         if self._trainer is not None:
             await self._trainer.stop()
@@ -117,6 +118,7 @@ class ClientApp:
             session.PassConstant: self._pass_constant,
             session.StartTask: self._start_task,
             session.RestartTrainer: self._restart_trainer,
+            session.EndTrainer: self._end_trainer,
             session.Exit: lambda end: self._end(end.code, end.reason),
             session.Say: lambda told: say(f"{self._config.client.id}: {told.text}"),
         }
@@ -176,15 +178,23 @@ class ClientApp:
     def _prepare(self, instruction: session.Prepare) -> None:
         self._welcome = instruction.welcome
         self._task_frames = None
+        self._constants = []
         self._start_trainer()
 
     def _restart_trainer(self, instruction: session.RestartTrainer) -> None:
-        self._start_trainer()
+        trainer = self._start_trainer()
+        for constant in self._constants:
+            trainer.send(constant)
         if self._task_frames is not None:
-            assert self._trainer is not None
-            self._trainer.send(self._task_frames)
+            trainer.send(self._task_frames)
+
+    def _end_trainer(self, instruction: session.EndTrainer) -> None:
+        trainer, self._trainer = self._trainer, None
+        if trainer is not None:
+            self._watch(self._loop.create_task(trainer.stop()))
 
     def _pass_constant(self, instruction: session.PassConstant) -> None:
+        self._constants.append(self._incoming)
         if self._trainer is not None:
             self._trainer.send(self._incoming)
 
@@ -193,7 +203,7 @@ class ClientApp:
         if self._trainer is not None:
             self._trainer.send(self._incoming)
 
-    def _start_trainer(self) -> None:
+    def _start_trainer(self) -> Child:
         """Start a trainer for the welcome at hand; an older one is stopped first, and what it still says is void."""
         assert self._welcome is not None
         older, welcome = self._trainer, self._welcome
@@ -220,9 +230,20 @@ class ClientApp:
             str(self._config_folder),
         )
         trainer.send(encode(begin))
-        task = self._loop.create_task(self._start(older, trainer))
-        self._starting.add(task)
-        task.add_done_callback(self._starting.discard)
+        self._watch(self._loop.create_task(self._start(older, trainer)))
+        return trainer
+
+    def _watch(self, task: asyncio.Task[None]) -> None:
+        """Keep a task that starts or stops a trainer until it is done."""
+        self._handling.add(task)
+        task.add_done_callback(self._on_handled)
+
+    def _on_handled(self, task: asyncio.Task[None]) -> None:
+        """End the client if its trainer could not be started or stopped: it would wait for it for ever."""
+        self._handling.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._end(ExitCode.FAILED, f"the trainer cannot be started or stopped: {error}")
 
     async def _start(self, older: Child | None, trainer: Child) -> None:
         if older is not None:

@@ -32,6 +32,7 @@ from edge_client.reconnect import Backoff
 from edge_client.session_events import (
     CloseLink,
     DropUplink,
+    EndTrainer,
     Event,
     Exit,
     Instruction,
@@ -299,7 +300,12 @@ class Session:
             return [Exit(ExitCode.INTERRUPTED if code is None else code, reason)]
         self.work, self.task, self.run, self.run_id = Work.NONE, None, 0, ""
         reason = f"the run is over: {finish.outcome}"
-        return [DropUplink(), Send(Goodbye(reason)), *self._down(f"{reason}; waiting for the next one", at)]
+        return [
+            DropUplink(),
+            Send(Goodbye(reason)),
+            EndTrainer(),
+            *self._down(f"{reason}; waiting for the next one", at),
+        ]
 
     def _on_trainer_failed(self, event: TrainerFailed) -> Iterable[Instruction]:
         return [] if self.work is Work.NONE else [Exit(event.code, event.reason)]

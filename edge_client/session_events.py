@@ -129,6 +129,11 @@ class RestartTrainer:
 
 
 @dataclass(frozen=True)
+class EndTrainer:
+    """End the trainer: its run is over."""
+
+
+@dataclass(frozen=True)
 class Exit:
     """End the client with this code; the reason is for people."""
 
@@ -153,6 +158,7 @@ Instruction = (
     | PassConstant
     | StartTask
     | RestartTrainer
+    | EndTrainer
     | Exit
     | Say
 )

@@ -145,7 +145,7 @@ class Trainer:
 
     def _load_constants(self, digests: list[str], shelf: ConstantShelf) -> dict[str, Mapping[str, np.ndarray]]:
         """Return the run's constants: from the shelf where it holds them, else as the coordinator sends them now."""
-        for _ in shelf.missing(digests):
+        while shelf.missing(digests):
             constant, packed = self._receive()
             assert isinstance(constant, Constant)
             assert packed is not None

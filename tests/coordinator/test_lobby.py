@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coordinator.config import load
 from coordinator.lobby import Events, Frames, Lobby
 from coordinator.membership import PROBE_S
 from coordinator.server_half import Constant
 from models import methods
+from models.spec import DataConfig, EvaluationConfig, ModelConfig, RunSpec, TrainingConfig, WireConfig
 from wire.encoding import decode, pack
 from wire.messages import Constant as ConstantMessage
 from wire.messages import Goodbye, Hello, Message, Ping, Pong, Progress, Ready, Refusal, Welcome
@@ -21,7 +21,19 @@ from wire.version import PROTOCOL_VERSION
 
 RUN = 7
 HEARTBEAT_S = 5.0
-SPEC = load(None, ["model.feature_dim=6"]).spec("run-7", list("0123"))
+SPEC = RunSpec(
+    run_id="run-7",
+    seed=0,
+    num_rounds=3,
+    method=methods.default().name,
+    method_config={},
+    classes=list("0123"),
+    data=DataConfig(),
+    model=ModelConfig(feature_dim=6),
+    training=TrainingConfig(),
+    evaluation=EvaluationConfig(),
+    wire=WireConfig(),
+)
 OURS = (PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor)
 MASKS = Constant("masks", "digest-masks", pack(Payload.of_state({"kept": np.arange(3, dtype=np.int64)})))
 ETF = Constant("etf", "digest-etf", pack(Payload.of_state({"frame": np.ones(2, np.float32)})))

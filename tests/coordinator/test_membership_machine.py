@@ -134,4 +134,4 @@ class MembershipMachine(RuleBasedStateMachine):
 
 
 TestMembership = MembershipMachine.TestCase
-TestMembership.settings = settings(max_examples=150, stateful_step_count=50)
+TestMembership.settings = settings(max_examples=100, stateful_step_count=40)

@@ -26,12 +26,12 @@ from tests.coordinator.round_driver import DEADLINE_S, Run, tasks
 
 def test_a_round_from_waiting_to_complete() -> None:
     run = Run()
-    assert run.rounds.phase is Phase.WAITING
+    assert (run.rounds.phase, run.rounds.next_wakeup()) == (Phase.WAITING, None)
     assert run.ready("ca") == []
     assert run.ready("b") == [Configure(1, 0, ("a", "b", "c"))]
     assert (run.rounds.phase, run.rounds.next_wakeup()) == (Phase.CONFIGURING, None)
     assert run.feed(Configured) == tasks("abc")
-    assert run.rounds.phase is Phase.COLLECTING
+    assert (run.rounds.phase, run.rounds.next_wakeup()) == (Phase.COLLECTING, DEADLINE_S)
     assert run.update("c") == [Accept("c")]
     assert run.update("a") == [Accept("a")]
     assert run.update("b") == [Accept("b"), Aggregate(1, 0, ("a", "b", "c"))]

@@ -249,3 +249,10 @@ def test_between_exchanges_a_restarted_run_opens_its_next_round_as_usual() -> No
     run.feed(Configured)
     run.tick(DEADLINE_S)
     assert run.feed(Restored) == [Finish("failed", "3 rounds failed in a row (max_failed_rounds)")]
+
+
+def test_a_run_without_a_completed_round_has_failed_and_needs_no_evaluation() -> None:
+    run = Run(num_rounds=1)
+    run.open()
+    run.tick(MAX_EXCHANGE_S)
+    assert run.feed(Restored) == [Finish("failed", "no round was completed")]

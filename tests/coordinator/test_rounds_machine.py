@@ -46,22 +46,26 @@ class RoundsMachine(RuleBasedStateMachine):
         self.recorded: list[str] = []
         self.accepted: dict[tuple[int, int], set[str]] = {}
         self.kept: dict[str, int] = {}
+        self.num_closed = 0
         self.opened_at = 0.0
         self.finished: events.Finish | None = None
 
-    @initialize(drawn=rules(), num_steps=st.sampled_from([0, 3, 6, 12, 20]))
-    def start(self, drawn: RoundRules, num_steps: int) -> None:
-        self.rules = drawn
+    @initialize(drawn=rules(), steps=st.lists(st.sampled_from([0, 2, 5, 5, 5]), max_size=25))
+    def start(self, drawn: RoundRules, steps: list[int]) -> None:
+        """Begin, and let clients come and answer, as many at a time as each step says."""
+        self.settings = drawn
         self.rounds = Rounds(drawn)
         self.feed(events.Ticked(self.at))
-        for _ in range(num_steps):
-            self.go_on(5)
+        for num_clients in steps:
+            self.go_on(num_clients)
 
-    @rule(num_clients=st.integers(1, 5))
+    @rule(num_clients=st.integers(0, 5))
     def go_on(self, num_clients: int) -> None:
-        """What the run waits for happens: the server half answers, or clients come or answer."""
+        """What the run waits for happens: the server half answers, or clients come or answer, or nobody does."""
         if self.owed is not None:
             self.answer("")
+        elif num_clients == 0:
+            self.run_out()
         elif self.rounds.phase is Phase.COLLECTING:
             for client in sorted(self.rounds.cohort - self.rounds.answered)[:num_clients]:
                 self.update(client, 0, 0)
@@ -82,6 +86,20 @@ class RoundsMachine(RuleBasedStateMachine):
         self.feed(events.Ticked(self.at))
         if was_due is not None and self.at >= was_due:
             assert (self.rounds.phase, self.rounds.round, self.rounds.exchange) != before
+
+    @precondition(lambda self: self.rounds.phase is Phase.COLLECTING)
+    @rule()
+    def train_slowly(self) -> None:
+        """Nobody is done for long, but all report progress."""
+        for _ in range(2):
+            self.at += DEADLINE_S - 1.0
+            for client in self.rounds.cohort:
+                self.progress(client, 0)
+
+    def run_out(self) -> None:
+        """Nothing comes for longer than the run waits."""
+        self.at += MAX_EXCHANGE_S
+        self.tick()
 
     @rule(client=clients)
     def come(self, client: str) -> None:
@@ -118,7 +136,12 @@ class RoundsMachine(RuleBasedStateMachine):
         event, self.owed = replace(self.owed, at=self.at), None
         if isinstance(event, events.Configured):
             self.opened_at = self.at
-        self.feed(replace(event, failure=failure) if isinstance(event, events.Aggregated) else event)
+        if isinstance(event, events.Aggregated):
+            may_fail = not self.rounds.evaluating
+            found = self.feed(replace(event, failure=failure))
+            assert isinstance(found[0], events.FailRound) == (may_fail and failure != "")
+        else:
+            self.feed(event)
 
     @precondition(lambda self: self.rounds.phase is Phase.COLLECTING)
     @rule()
@@ -126,7 +149,7 @@ class RoundsMachine(RuleBasedStateMachine):
         """The coordinator is killed while an exchange is open, and goes on from its store."""
         before = self.rounds
         self.rounds = Rounds(
-            self.rules,
+            self.settings,
             Position(
                 next_round=before.round,
                 base=before.base,
@@ -148,7 +171,7 @@ class RoundsMachine(RuleBasedStateMachine):
             assert closes_at is not None
             assert closes_at <= self.opened_at + MAX_EXCHANGE_S
             answered = self.accepted.get((self.rounds.round, self.rounds.exchange), set())
-            if self.rounds.evaluating or len(answered) >= self.rules.min_clients:
+            if self.rounds.evaluating or len(answered) >= self.settings.min_clients:
                 assert closes_at == self.opened_at + DEADLINE_S
 
     @invariant()
@@ -185,7 +208,7 @@ class RoundsMachine(RuleBasedStateMachine):
             self.owe(events.Aggregated(self.at))
         elif isinstance(instruction, events.CompleteRound):
             self.record(instruction.round, "completed")
-            assert set(instruction.accepted) == self.accepted[instruction.round, self.rules.num_exchanges - 1]
+            assert set(instruction.accepted) == self.accepted[instruction.round, self.settings.num_exchanges - 1]
             self.kept.update(dict.fromkeys(instruction.accepted, instruction.round))
         elif isinstance(instruction, events.FailRound):
             self.record(instruction.round, "failed")
@@ -194,7 +217,8 @@ class RoundsMachine(RuleBasedStateMachine):
             self.check_finish(instruction)
 
     def check_configure(self, instruction: events.Configure) -> None:
-        evaluates = instruction.exchange == self.rules.num_exchanges
+        evaluates = instruction.exchange == self.settings.num_exchanges
+        assert evaluates or instruction.exchange == self.num_closed
         assert instruction.round == len(self.recorded) + (0 if evaluates else 1)
         assert instruction.cohort == tuple(sorted(self.rounds.cohort))
         is_new = (instruction.round, instruction.exchange) not in self.accepted
@@ -204,7 +228,7 @@ class RoundsMachine(RuleBasedStateMachine):
     def drawn_in_another_order(self, round: int) -> tuple[str, ...]:
         """The cohort of the round if the same clients had come in the opposite order."""
         ready = sorted(self.rounds.ready, reverse=True)
-        twin = Rounds(replace(self.rules, min_available_clients=len(ready)), Position(round))
+        twin = Rounds(replace(self.settings, min_available_clients=len(ready)), Position(round))
         found = [twin.handle(events.ClientReady(client, 0.0)) for client in ready][-1]
         assert isinstance(found[0], events.Configure)
         return found[0].cohort
@@ -212,18 +236,21 @@ class RoundsMachine(RuleBasedStateMachine):
     def check_aggregate(self, instruction: events.Aggregate) -> None:
         where = (instruction.round, instruction.exchange)
         assert list(instruction.clients) == sorted(self.accepted.get(where, set()))
-        if instruction.exchange < self.rules.num_exchanges:
-            assert len(instruction.clients) >= self.rules.min_clients
+        self.num_closed += 1
+        if instruction.exchange < self.settings.num_exchanges:
+            assert len(instruction.clients) >= self.settings.min_clients
 
     def check_finish(self, instruction: events.Finish) -> None:
-        failed = self.recorded[-self.rules.max_failed_rounds :] == ["failed"] * self.rules.max_failed_rounds
+        gave_up = self.recorded[-self.settings.max_failed_rounds :] == ["failed"] * self.settings.max_failed_rounds
+        failed = gave_up or self.rounds.base == 0
         assert instruction.outcome == ("failed" if failed else "finished")
-        assert failed or len(self.recorded) == self.rules.num_rounds
+        assert gave_up or len(self.recorded) == self.settings.num_rounds
         self.finished = instruction
 
     def record(self, round: int, status: str) -> None:
         assert round == len(self.recorded) + 1
         self.recorded.append(status)
+        self.num_closed = 0
 
     def owe(self, event: events.Event) -> None:
         assert self.owed is None
@@ -233,7 +260,7 @@ class RoundsMachine(RuleBasedStateMachine):
         """Every run ends when time is driven on, whoever stays away."""
         if not hasattr(self, "rounds"):
             return
-        for _ in range(3 * (self.rules.num_rounds + 1) * (self.rules.num_exchanges + 2)):
+        for _ in range(3 * (self.settings.num_rounds + 1) * (self.settings.num_exchanges + 2)):
             if self.owed is not None:
                 self.answer("")
             elif (due := self.rounds.next_wakeup()) is not None:
@@ -243,4 +270,4 @@ class RoundsMachine(RuleBasedStateMachine):
 
 
 TestRounds = RoundsMachine.TestCase
-TestRounds.settings = settings(max_examples=150, stateful_step_count=60)
+TestRounds.settings = settings(max_examples=100, stateful_step_count=50)

@@ -8,6 +8,7 @@ from edge_client.session import Link, Work
 from edge_client.session_events import (
     CloseLink,
     DropUplink,
+    EndTrainer,
     Exit,
     PassConstant,
     Prepare,
@@ -20,7 +21,7 @@ from edge_client.session_events import (
 )
 from tests.edge_client.session_driver import LARGE, READY, RUN, SMALL, Client, refusal, task, welcome
 from wire.exit_codes import ExitCode
-from wire.messages import Ack, Constant, Finish, Grant, Offer, Progress, Task
+from wire.messages import Ack, Constant, Finish, Goodbye, Grant, Offer, Progress, Task
 
 ACK, GRANT, OFFER = Ack(RUN, 1, 0), Grant(RUN, 1, 0), Offer(RUN, 1, 0, LARGE)
 
@@ -29,7 +30,7 @@ def test_a_client_announces_itself_as_soon_as_its_trainer_is_ready() -> None:
     client = Client()
     client.join()
     assert client.feed(Prepared, READY) == [Send(READY)]
-    assert client.session.work is Work.IDLE
+    assert client.current_work() is Work.IDLE
 
 
 def test_a_trainer_that_gets_ready_without_a_link_is_announced_after_the_welcome() -> None:
@@ -64,7 +65,7 @@ def test_a_welcome_to_another_run_drops_all_work() -> None:
     assert client.hear(welcome(8)) == [Say("joined run run-8"), DropUplink(), Prepare(welcome(8))]
     assert (client.session.work, client.session.task) == (Work.PREPARING, None)
     assert client.hear(ACK) == client.hear(task()) == []
-    assert client.session.work is Work.PREPARING
+    assert client.current_work() is Work.PREPARING
 
 
 def test_tasks_before_the_client_is_ready_or_of_another_run_are_ignored() -> None:
@@ -73,7 +74,7 @@ def test_tasks_before_the_client_is_ready_or_of_another_run_are_ignored() -> Non
     assert client.hear(task()) == []
     client.feed(Prepared, READY)
     assert client.hear(task(run=8)) == []
-    assert client.session.work is Work.IDLE
+    assert client.current_work() is Work.IDLE
 
 
 def test_progress_is_sent_on_for_the_task_at_hand_only() -> None:
@@ -94,9 +95,9 @@ def test_progress_is_sent_on_for_the_task_at_hand_only() -> None:
 def test_a_small_uplink_is_sent_at_once_and_kept_until_it_is_acknowledged() -> None:
     client = Client().work()
     assert client.made(SMALL) == [SendUplink()]
-    assert client.session.work is Work.HOLDING
+    assert client.current_work() is Work.HOLDING
     assert client.hear(ACK) == [DropUplink()]
-    assert client.session.work is Work.IDLE
+    assert client.current_work() is Work.IDLE
     assert client.hear(ACK) == []
 
 
@@ -114,7 +115,7 @@ def test_a_large_uplink_is_offered_and_sent_once_granted() -> None:
 def test_an_acknowledgement_of_something_else_drops_nothing(ack: Ack) -> None:
     client = Client().hold()
     assert client.hear(ack) == []
-    assert client.session.work is Work.HOLDING
+    assert client.current_work() is Work.HOLDING
 
 
 def test_an_uplink_is_sent_again_after_every_welcome() -> None:
@@ -147,7 +148,7 @@ def test_a_lost_link_does_not_stop_the_training() -> None:
     client = Client().work()
     client.cut()
     assert client.join() == [Say("joined run run-7"), Send(READY)]
-    assert client.session.work is Work.WORKING
+    assert client.current_work() is Work.WORKING
     assert client.made() == [SendUplink()]
 
 
@@ -156,16 +157,16 @@ def test_the_same_task_again_changes_nothing_or_sends_the_held_uplink() -> None:
     assert client.hear(task()) == []
     client.made(LARGE)
     assert client.hear(task()) == [Send(OFFER)]
-    assert client.session.work is Work.HOLDING
+    assert client.current_work() is Work.HOLDING
 
 
 @pytest.mark.parametrize("newer", [task(2), task(1, 1)])
 def test_a_newer_task_replaces_the_one_at_hand(newer: Task) -> None:
     for client in (Client().work(), Client().hold()):
         assert client.hear(newer) == [DropUplink(), StartTask(newer)]
-        assert client.session.work is Work.WORKING
+        assert client.current_work() is Work.WORKING
         assert client.made(round=1, exchange=0) == [DropUplink()]
-        assert client.session.work is Work.WORKING
+        assert client.current_work() is Work.WORKING
 
 
 # Refusals
@@ -175,7 +176,7 @@ def test_a_stale_refusal_drops_the_uplink_and_the_next_task_is_taken() -> None:
     client = Client().hold()
     told = Say("the coordinator refused the update (stale): for a reason")
     assert client.hear(refusal("stale", round=2)) == [told, DropUplink()]
-    assert client.session.work is Work.IDLE
+    assert client.current_work() is Work.IDLE
     assert client.hear(task(2)) == [DropUplink(), StartTask(task(2))]
 
 
@@ -183,7 +184,7 @@ def test_a_stale_refusal_drops_the_uplink_and_the_next_task_is_taken() -> None:
 def test_other_refusals_drop_the_uplink_too(code: str) -> None:
     client = Client().hold()
     assert client.hear(refusal(code, round=1))[-1] == DropUplink()
-    assert client.session.work is Work.IDLE
+    assert client.current_work() is Work.IDLE
 
 
 def test_a_task_whose_uplink_was_refused_may_be_given_again() -> None:
@@ -197,17 +198,17 @@ def test_a_duplicate_is_kept_until_its_acknowledgement() -> None:
     assert client.hear(refusal("duplicate", round=1)) == [
         Say("the coordinator refused the update (duplicate): for a reason")
     ]
-    assert client.session.work is Work.HOLDING
+    assert client.current_work() is Work.HOLDING
     assert client.hear(ACK) == [DropUplink()]
 
 
 def test_a_refusal_of_an_older_update_does_not_drop_the_newer_one() -> None:
     client = Client().hold()
     assert client.hear(refusal("stale", round=1)) == [Say("the coordinator refused the update (stale): for a reason")]
-    assert client.session.work is Work.HOLDING
+    assert client.current_work() is Work.HOLDING
     client.hear(task(2))
     assert client.hear(refusal("stale", round=2)) == [Say("the coordinator refused the update (stale): for a reason")]
-    assert client.session.work is Work.WORKING
+    assert client.current_work() is Work.WORKING
 
 
 @pytest.mark.parametrize("code", ["version", "duplicate_client", "feature_dim", "label_map", "client_id", "model"])
@@ -236,7 +237,8 @@ def test_once_the_end_of_the_run_ends_the_client(finish: Finish, code: int, reas
 def test_otherwise_the_client_stays_for_the_next_run() -> None:
     client = Client(once=False).hold()
     text = "the run is over: finished; waiting for the next one; trying again, at most every 20 s"
-    assert client.hear(Finish(RUN, "finished")) == [DropUplink(), CloseLink(), Say(text)]
+    goodbye = Send(Goodbye("the run is over: finished"))
+    assert client.hear(Finish(RUN, "finished")) == [DropUplink(), goodbye, EndTrainer(), CloseLink(), Say(text)]
     assert (client.session.work, client.session.link) == (Work.NONE, Link.DOWN)
     client.tick()
     assert client.hear(welcome(8)) == [Say("joined run run-8"), DropUplink(), Prepare(welcome(8))]
@@ -254,4 +256,4 @@ def test_the_same_run_is_prepared_anew_after_it_was_over() -> None:
 def test_the_end_of_another_run_is_ignored() -> None:
     client = Client().work()
     assert client.hear(Finish(8, "finished")) == []
-    assert client.session.work is Work.WORKING
+    assert client.current_work() is Work.WORKING

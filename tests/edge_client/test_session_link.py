@@ -156,4 +156,4 @@ def test_unknown_session_makes_the_client_say_hello_again_and_keeps_the_work() -
 def test_messages_that_no_session_expects_change_nothing() -> None:
     client = Client().hold()
     assert client.hear(Pong()) == client.hear(Goodbye("")) == client.hear(Offer(RUN, 1, 0, LARGE)) == []
-    assert client.session.work is Work.HOLDING
+    assert client.current_work() is Work.HOLDING

@@ -37,6 +37,7 @@ class SessionMachine(RuleBasedStateMachine):
         """Begin as a new process."""
         self.session = Session(seed=3, once=False)
         self.ended = False
+        self.heard_at = self.at
         self.is_connected = False
         self.has_trainer = False
         self.is_prepared = False
@@ -98,7 +99,10 @@ class SessionMachine(RuleBasedStateMachine):
     @alive
     @rule()
     def tick(self) -> None:
+        was_up = self.session.link is Link.UP
         self.feed(events.Ticked(self.at))
+        if was_up:
+            assert (self.session.link is Link.DOWN) == (self.at >= self.heard_at + 2 * HEARTBEAT_S)
         wakeup = self.session.next_wakeup()
         assert wakeup is not None
         assert wakeup > self.at
@@ -174,8 +178,10 @@ class SessionMachine(RuleBasedStateMachine):
     @linked
     @rule()
     def hear_unknown_session(self) -> None:
+        was_up = self.session.link is Link.UP
         self.hear(refusal("unknown_session"))
         assert self.session.link is Link.JOINING
+        assert not was_up or self.session.next_wakeup() == self.at + JOIN_S
 
     @precondition(lambda self: not self.ended and self.held is not None)
     @rule()
@@ -252,6 +258,7 @@ class SessionMachine(RuleBasedStateMachine):
         return round + shift, exchange
 
     def hear(self, message: Message, may_drop: bool = False) -> Sequence[events.Instruction]:
+        self.heard_at = self.at
         return self.feed(events.Received(message, self.at), may_drop)
 
     def feed(self, event: events.Event, may_drop: bool = False) -> Sequence[events.Instruction]:
@@ -288,6 +295,7 @@ class SessionMachine(RuleBasedStateMachine):
         elif isinstance(instruction, events.StartTask):
             place = (instruction.task.round, instruction.task.exchange)
             assert self.started != place
+            assert instruction.task.run == self.session.run
             self.trainer_task = self.last_task = self.started = place
             self.num_restarts = 0
         elif isinstance(instruction, events.RestartTrainer):
@@ -314,4 +322,4 @@ def is_sent_or_offered(instruction: events.Instruction) -> bool:
 
 
 TestSession = SessionMachine.TestCase
-TestSession.settings = settings(max_examples=150, stateful_step_count=60)
+TestSession.settings = settings(max_examples=100, stateful_step_count=50)

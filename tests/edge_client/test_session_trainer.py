@@ -65,7 +65,7 @@ def test_a_trainer_that_dies_while_it_loads_is_announced_when_it_has_loaded_agai
     client = Client()
     client.join()
     die(client)
-    assert client.session.work is Work.PREPARING
+    assert client.current_work() is Work.PREPARING
     assert client.feed(Prepared, READY) == [Send(READY)]
 
 
@@ -73,7 +73,7 @@ def test_a_trainer_that_dies_in_a_task_goes_on_with_it_unseen_by_the_coordinator
     client = Client().work()
     die(client)
     assert client.feed(Prepared, READY) == []
-    assert client.session.work is Work.WORKING
+    assert client.current_work() is Work.WORKING
     assert client.made() == [SendUplink()]
 
 
@@ -82,7 +82,7 @@ def test_a_trainer_that_dies_after_its_task_does_not_cost_the_held_uplink() -> N
     die(client)
     assert client.feed(Prepared, READY) == []
     assert client.made() == []
-    assert client.session.work is Work.HOLDING
+    assert client.current_work() is Work.HOLDING
     client.feed(LinkLost, "cut")
     assert client.join()[-1] == SendUplink()
 
@@ -100,4 +100,4 @@ def test_between_runs_nobody_cares_for_the_old_trainer() -> None:
         assert die(client) == []
     assert client.feed(TrainerFailed, "broken", ExitCode.FAILED) == []
     assert client.feed(Prepared, READY) == []
-    assert client.session.work is Work.NONE
+    assert client.current_work() is Work.NONE

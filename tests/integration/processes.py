@@ -62,6 +62,11 @@ class Process:
         return self._popen.pid
 
     @property
+    def ended(self) -> bool:
+        """Whether it has ended."""
+        return self._popen.poll() is not None
+
+    @property
     def printed(self) -> list[str]:
         """The lines on standard output, from this process and earlier ones of the name."""
         return self._out.read_text().splitlines()
@@ -75,7 +80,7 @@ class Process:
         """Wait until a pattern has come up so many times on either output, and return the last of them."""
 
         def found() -> re.Match[str] | None:
-            ended = self._popen.poll() is not None
+            ended = self.ended
             matches = list(re.finditer(pattern, self.said + self._out.read_text()))
             assert len(matches) >= times or not ended, f"{self.name} has ended without {pattern!r}:\n{self.said}"
             return matches[-1] if len(matches) >= times else None
@@ -139,14 +144,19 @@ class Coordinator(Process):
 
     @property
     def rounds(self) -> list[dict[str, Any]]:
-        """The lines of closed rounds, from the metrics."""
-        lines = map(json.loads, (self.folder / "metrics.jsonl").read_text().splitlines())
-        return [line for line in lines if line["kind"] == "round"]
+        """The lines of closed rounds, from the store."""
+        return [json.loads(line) for (line,) in self.stored("SELECT line FROM rounds ORDER BY round")]
 
-    def stored(self, query: str) -> Any:
-        """Return the one value that a query finds in the store."""
+    def num_stored(self, exchange: int) -> int:
+        """Return how many updates of an open exchange are durable."""
+        ((count,),) = self.stored(f"SELECT count(*) FROM updates WHERE exchange = {exchange}")
+        assert isinstance(count, int)
+        return count
+
+    def stored(self, query: str) -> list[tuple[Any, ...]]:
+        """Return the rows that a query finds in the store."""
         with contextlib.closing(sqlite3.connect(f"file:{self.folder}/store.sqlite?mode=ro", uri=True)) as store:
-            return store.execute(query).fetchone()[0]
+            return store.execute(query).fetchall()
 
 
 class Processes:

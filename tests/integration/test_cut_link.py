@@ -35,7 +35,7 @@ def test_an_update_whose_ack_is_lost_is_sent_again_and_counted_once(pairs: Pairs
         pairs.gates.see(CUT, OTHER)
         proxy.mute_coordinator()
         pairs.gates.open(CUT)
-        until(lambda: coordinator.stored("SELECT count(*) FROM updates WHERE exchange = 1") == 1, "the update is stored")
+        until(lambda: coordinator.num_stored(exchange=1) == 1, "the update is stored")
         proxy.cut()
         clients[0].hear(r"the coordinator refused the update \(duplicate\)")
         pairs.gates.open(OTHER)

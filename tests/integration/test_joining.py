@@ -79,22 +79,3 @@ def test_a_client_stays_for_the_next_run(pairs: PairsRun) -> None:
             assert "no goodbye" not in coordinator.said
             clients[0].hear("the run is over: finished; waiting for the next one", times=number)
         assert [client.stop() for client in clients] == [ExitCode.INTERRUPTED] * 2
-
-
-def test_a_killed_client_that_is_started_again_is_served_at_once(pairs: PairsRun) -> None:
-    """Before the coordinator could know that the killed one is gone."""
-    pairs.configure(transport={"heartbeat_s": 30.0})
-    pairs.gates.shut(client_id(0))
-    coordinator, (client, _) = pairs.serve_all(0, 1)
-    for start in (2, 3, 4):
-        pairs.gates.see(client_id(0))
-        client.kill()
-        pairs.gates.shut(client_id(0))
-        client = pairs.client(0, coordinator.address)
-        coordinator.hear(f"{client_id(0)} joined", times=start, within_s=END_S)
-    pairs.gates.see(client_id(0))
-    pairs.gates.open(client_id(0))
-    assert coordinator.wait() == ExitCode.FINISHED
-    assert client.wait() == ExitCode.FINISHED
-    assert coordinator.summary["updates"]["accepted"] == 8
-    assert coordinator.summary["global_hash"] == pairs.undisturbed_hashes()

@@ -75,8 +75,7 @@ def test_the_same_seed_gives_the_same_whoever_starts_and_answers_first(pairs: Pa
         pairs.client(index, served.address)
         served.hear(f"{client_id(index)} joined")
     pairs.gates.see(client_id(0))
-    answers = "SELECT count(*) FROM updates WHERE exchange = 1"
-    until(lambda: served.stored(answers) == 2, "the others have answered")
+    until(lambda: served.num_stored(exchange=1) == 2, "the others have answered")
     pairs.gates.open(client_id(0))
     assert served.wait() == ExitCode.FINISHED
     assert served.summary["mode"] == "serve"

@@ -5,23 +5,27 @@ from __future__ import annotations
 import contextlib
 import signal
 import socket
-from collections.abc import Iterator
-
-import pytest
+from collections.abc import Iterator, Sequence
 
 from tests.integration.pairs_run import PairsRun, client_id
 from tests.integration.processes import END_S, Process, Processes, until
 from wire.exit_codes import ExitCode
 
-SIGNALS = [signal.SIGTERM, signal.SIGINT]
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
-FIRST, SECOND = client_id(0), client_id(1)
+FIRST, SECOND, THIRD = client_id(0), client_id(1), client_id(2)
 
 
 def see_it_end(process: Process, number: signal.Signals) -> None:
     assert process.stop(number) == ExitCode.INTERRUPTED
     assert f"stopped by {number.name}" in process.said
     assert "Traceback" not in process.said
+
+
+def see_both_end(processes: Sequence[Process]) -> None:
+    """End one by SIGTERM and one by SIGINT."""
+    for process, number in zip(processes, SIGNALS, strict=True):
+        see_it_end(process, number)
 
 
 @contextlib.contextmanager
@@ -32,61 +36,62 @@ def mute_listener() -> Iterator[socket.socket]:
         yield listener
 
 
-@pytest.mark.parametrize("number", SIGNALS)
-def test_a_client_without_a_coordinator(pairs: PairsRun, number: signal.Signals) -> None:
+def test_clients_without_a_coordinator(pairs: PairsRun) -> None:
     with mute_listener() as listener:
         nobody = "{}:{}".format(*listener.getsockname())
-    client = pairs.client(0, nobody)
-    client.hear("no connection to the coordinator")
-    see_it_end(client, number)
+    clients = [pairs.client(index, nobody) for index in range(2)]
+    for client in clients:
+        client.hear("no connection to the coordinator")
+    see_both_end(clients)
 
 
-@pytest.mark.parametrize("number", SIGNALS)
-def test_a_client_that_joins(pairs: PairsRun, number: signal.Signals) -> None:
+def test_joining_clients(pairs: PairsRun) -> None:
     with mute_listener() as listener:
-        client = pairs.client(0, "{}:{}".format(*listener.getsockname()))
-        connection, _ = listener.accept()
-        with connection:
-            see_it_end(client, number)
+        clients = [pairs.client(index, "{}:{}".format(*listener.getsockname())) for index in range(2)]
+        with listener.accept()[0], listener.accept()[0]:
+            see_both_end(clients)
 
 
-@pytest.mark.parametrize("number", SIGNALS)
-def test_an_idle_client_and_a_waiting_coordinator(pairs: PairsRun, number: signal.Signals) -> None:
-    coordinator, (client,) = pairs.serve_all(0)
-    coordinator.hear("waiting for clients 1/2")
-    see_it_end(client, number)
-    coordinator.hear(f"{FIRST} is gone: it left: stopped by {number.name}")
-    see_it_end(coordinator, number)
+def test_idle_clients_and_waiting_coordinators(pairs: PairsRun) -> None:
+    pairs.configure(data={"num_clients": 3})
+    coordinators = [pairs.serve(), pairs.serve(name="another")]
+    clients = [pairs.client(index, coordinators[0].address) for index in range(2)]
+    coordinators[0].hear("waiting for clients 2/3")
+    see_both_end(clients)
+    coordinators[0].hear(f"{FIRST} is gone: it left: stopped by SIGTERM")
+    coordinators[0].hear(f"{SECOND} is gone: it left: stopped by SIGINT")
+    see_both_end(coordinators)
 
 
-@pytest.mark.parametrize("number", SIGNALS)
-def test_a_client_that_trains_and_a_collecting_coordinator(pairs: PairsRun, number: signal.Signals) -> None:
-    pairs.gates.shut(FIRST, SECOND, how="spin")
+def test_training_clients_and_a_collecting_coordinator(pairs: PairsRun) -> None:
+    pairs.configure(data={"num_clients": 3})
+    pairs.gates.shut(FIRST, SECOND, THIRD, how="spin")
+    coordinator, clients = pairs.serve_all(0, 1, 2)
+    pairs.gates.see(FIRST, SECOND, THIRD)
+    see_both_end(clients[:2])
+    see_it_end(coordinator, signal.SIGTERM)
+    assert clients[2].wait(END_S) == ExitCode.INTERRUPTED
+    assert "the run is over: interrupted (stopped by SIGTERM)" in clients[2].said
+
+
+def test_clients_that_hold_uplinks_for_a_frozen_coordinator(pairs: PairsRun) -> None:
+    pairs.gates.shut(FIRST, SECOND)
     coordinator, clients = pairs.serve_all(0, 1)
     pairs.gates.see(FIRST, SECOND)
-    see_it_end(clients[0], number)
-    see_it_end(coordinator, number)
-    assert clients[1].wait(END_S) == ExitCode.INTERRUPTED
-    assert "the run is over: interrupted" in clients[1].said
-
-
-@pytest.mark.parametrize("number", SIGNALS)
-def test_a_client_that_holds_an_uplink_for_a_frozen_coordinator(pairs: PairsRun, number: signal.Signals) -> None:
-    pairs.gates.shut(FIRST)
-    coordinator, (client, _) = pairs.serve_all(0, 1)
-    pairs.gates.see(FIRST)
     coordinator.send(signal.SIGSTOP)
-    pairs.gates.open(FIRST)
-    until((pairs.folder / "state" / FIRST / "uplink-1.safetensors").exists, "the uplink is made")
-    see_it_end(client, number)
+    pairs.gates.open(FIRST, SECOND)
+    for client in (FIRST, SECOND):
+        until((pairs.folder / "state" / client / "uplink-1.safetensors").exists, "the uplink is made")
+    see_both_end(clients)
+    coordinator.send(signal.SIGCONT)
+    see_it_end(coordinator, signal.SIGINT)
 
 
-@pytest.mark.parametrize("number", SIGNALS)
-def test_an_aggregating_coordinator(pairs: PairsRun, number: signal.Signals) -> None:
+def test_an_aggregating_coordinator(pairs: PairsRun) -> None:
     pairs.gates.shut("server-echoes", how="spin")
     coordinator, clients = pairs.serve_all(0, 1)
     pairs.gates.see("server-echoes")
-    see_it_end(coordinator, number)
+    see_it_end(coordinator, signal.SIGTERM)
     assert [client.wait(END_S) for client in clients] == [ExitCode.INTERRUPTED] * 2
     assert coordinator.summary["rounds_completed"] == 0
 
@@ -96,7 +101,7 @@ def test_an_aggregating_coordinator_with_a_frozen_client(pairs: PairsRun) -> Non
     coordinator, (_, frozen) = pairs.serve_all(0, 1)
     pairs.gates.see("server-echoes")
     frozen.send(signal.SIGSTOP)
-    see_it_end(coordinator, signal.SIGTERM)
+    see_it_end(coordinator, signal.SIGINT)
     assert f"no goodbye from {SECOND}" in coordinator.said
 
 
@@ -114,8 +119,7 @@ def test_loopback_with_a_frozen_client_and_an_impatient_user(pairs: PairsRun, pr
     run = pairs.loopback()
     pairs.gates.see(FIRST, SECOND)
     run.child("edge_client").send_signal(signal.SIGSTOP)
-    run.send(signal.SIGINT)
-    run.hear("no goodbye")
+    until(lambda: run.ended or run.send(signal.SIGINT), "it ends", END_S)
     see_it_end(run, signal.SIGINT)
     processes.see_none_left()
 

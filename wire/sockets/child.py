@@ -29,7 +29,7 @@ MAX_FRAMES = 2
 LAST_LINES = 12
 """Lines of a child's output that are quoted when it died."""
 
-KILL_AFTER_S = 2.0
+KILL_AFTER_S = 1.0
 """How long a child may take to end after it was asked to."""
 
 _COUNT = struct.Struct("<I")

@@ -1,0 +1,100 @@
+"""The simulator against real processes: the same config and seed must give the same arrays, accuracies and bytes."""
+
+from __future__ import annotations
+
+import json
+import signal
+from typing import Any
+
+import pytest
+
+from models import methods
+from tests.integration.pairs_run import PairsRun
+from tests.integration.processes import Coordinator, Processes
+
+SMALL = (
+    "run.num_rounds=2",
+    "data.num_clients=2",
+    "model.name=mlp",
+    "model.feature_dim=16",
+    "training.local_epochs=1",
+)
+
+
+def settings(*more: str) -> list[str]:
+    return [word for setting in (*SMALL, *more) for word in ("--set", setting)]
+
+
+def finished(coordinator: Coordinator) -> dict[str, Any]:
+    assert coordinator.wait(100) == 0, coordinator.said
+    return coordinator.summary
+
+
+def comparable(summary: dict[str, Any]) -> dict[str, Any]:
+    """Return all that follows from config and seed alone."""
+    counted = ("elements", "predicted_elements", "payload_bytes", "encoded_bytes")
+    sides = {side: {key: summary[side][key] for key in counted} for side in ("uplink", "downlink")}
+    accuracies = {key: summary[key] for key in ("accuracy", "accuracy_by_rule")}
+    return {**sides, **accuracies, "global_hash": summary["global_hash"], "accepted": summary["updates"]["accepted"]}
+
+
+@pytest.mark.parametrize("method", methods.names())
+def test_a_simulated_run_has_the_bits_of_a_loopback_run(method: str, processes: Processes) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("sklearn")
+    chosen = settings(f"method.name={method}")
+    simulated = finished(processes.coordinator("simulate", *chosen, name="simulated"))
+    real = finished(processes.coordinator("loopback", *chosen, name="real"))
+    assert comparable(simulated) == comparable(real)
+    assert simulated["uplink"]["predicted_elements"] == simulated["uplink"]["elements"]
+    assert simulated["uplink"]["wire_bytes"] is None
+    assert simulated["coordination_s"]["median"] is None
+
+
+def test_two_exchanges_and_run_constants_too(pairs: PairsRun, processes: Processes) -> None:
+    simulated = finished(processes.coordinator("simulate", "--config", pairs.config_path, name="simulated"))
+    real = finished(pairs.loopback(name="real"))
+    assert comparable(simulated) == comparable(real)
+
+
+def test_a_stopped_simulation_leaves_a_readable_folder(pairs: PairsRun, processes: Processes) -> None:
+    pairs.configure(run={"num_rounds": 100_000})
+    simulation = processes.coordinator("simulate", "--config", pairs.config_path)
+    simulation.hear(r"\[ROUND 3/100000\]")
+    assert simulation.stop(signal.SIGINT) == 5
+    assert simulation.summary["rounds_completed"] >= 3
+    assert "Traceback" not in simulation.said
+    status = processes.coordinator("status", simulation.folder, "--format", "json", name="status")
+    assert status.wait() == 0
+    told = json.loads("\n".join(status.printed))
+    assert told["rounds_completed"] == simulation.summary["rounds_completed"]
+    assert set(told["clients"]) == {"client-00", "client-01"}
+
+
+def test_a_killed_simulation_leaves_a_readable_folder(pairs: PairsRun, processes: Processes) -> None:
+    pairs.configure(run={"num_rounds": 100_000})
+    simulation = processes.coordinator("simulate", "--config", pairs.config_path)
+    simulation.hear(r"\[ROUND 3/100000\]")
+    simulation.kill()
+    status = processes.coordinator("status", simulation.folder, name="status")
+    assert status.wait() == 0
+    assert "in round" in status.printed[0]
+
+
+def test_a_run_starts_from_another_runs_global_state(pairs: PairsRun, processes: Processes) -> None:
+    first = processes.coordinator("simulate", "--config", pairs.config_path, name="first")
+    assert finished(first)["rounds_completed"] == 2
+    start = ("--init-from", first.folder)
+    simulated = finished(processes.coordinator("simulate", "--config", pairs.config_path, *start, name="second"))
+    real = finished(pairs.loopback("--init-from", str(first.folder), name="real"))
+    assert comparable(simulated) == comparable(real)
+    assert simulated["downlink"]["predicted_elements"] == simulated["downlink"]["elements"]
+
+
+def test_another_methods_state_is_refused(pairs: PairsRun, processes: Processes) -> None:
+    first = processes.coordinator("simulate", "--config", pairs.config_path, name="first")
+    finished(first)
+    second = processes.coordinator("simulate", "--init-from", first.folder, name="second")
+    assert second.wait() == 2
+    assert "expected a run of method" in second.said
+    assert not second.printed
