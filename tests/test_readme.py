@@ -1,0 +1,54 @@
+"""The README's commands, examples and tables, held against what there is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from coordinator.method_table import format_methods
+from tests.integration.processes import Processes
+
+README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Processes:
+    return Processes(tmp_path)
+
+
+def code_blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def test_the_method_table_is_the_registrys() -> None:
+    table = README.partition("<!-- methods -->\n\n")[2].partition("\n\n")[0]
+    assert table == format_methods("markdown"), "write the output of `coordinator methods --format markdown` there"
+
+
+def test_every_link_leads_somewhere() -> None:
+    targets = re.findall(r"\]\(([^)#]+)\)", README)
+    assert targets
+    missing = [target for target in targets if not (Path(__file__).parent.parent / target).exists()]
+    assert missing == []
+
+
+def test_the_own_net_and_data_set_run(tmp_path: Path, processes: Processes) -> None:
+    pytest.importorskip("torch")
+    for block in code_blocks("python"):
+        name = block.splitlines()[0].removeprefix("# ")
+        (tmp_path / name).write_text(block)
+    (command,) = [block for block in code_blocks("") if "mynet:Tiny" in block]
+    words = command.split()[1:]
+    simulation = processes.coordinator(*words, "--set", "run.num_rounds=2")
+    assert simulation.wait(60) == 0, simulation.said
+    assert simulation.summary["accuracy"]["best"] > 0.5
+
+
+def test_the_commands_exist(processes: Processes) -> None:
+    commands = set(re.findall(r"^(?:coordinator) ([a-z-]+)", "\n".join(code_blocks("")), re.MULTILINE))
+    assert {"loopback", "simulate", "serve", "status", "methods", "check-config"} <= commands
+    for command in sorted(commands):
+        started = processes.coordinator(command, "--help", name=command)
+        assert started.wait() == 0, started.said
