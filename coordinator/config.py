@@ -156,9 +156,11 @@ def _check_places(config: RunConfig, where: str) -> None:
 
 def _check_parts(config: RunConfig, where: str) -> None:
     """Check the names of data set, partition and net against what there is."""
-    check_part("data.dataset", config.data.dataset, DATASETS, where)
-    check_part("data.partition", config.data.partition, PARTITIONS, where)
-    check_part("model.name", config.model.name, NETS, where)
+    check_part("data.dataset", "dataset", config.data.dataset, DATASETS, where)
+    check_part("data.partition", "partition", config.data.partition, PARTITIONS, where)
+    check_part("model.name", "net", config.model.name, NETS, where)
+    for name in config.model.names:
+        check_part("model.names", "net", name, NETS, where)
 
 
 def _read_round(config: RunConfig, table: Mapping[str, Any], where: str) -> RoundSection:
@@ -193,6 +195,9 @@ def _read_method(config: RunConfig, where: str) -> dict[str, Any]:
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from None
     _check_rule(config.evaluation.rule, method, where)
+    if method.shares_model and len(set(config.model.names)) > 1:
+        expected = f"one net for all clients, as {method.name} averages whole nets"
+        raise refusal(where, "model.names", config.model.names, expected)
     return {"name": name, **msgspec.to_builtins(section)}
 
 

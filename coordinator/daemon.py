@@ -90,6 +90,7 @@ class Coordinator:
             self._rounds, self._method, self._half, record, self._ledger, self._now, self._feed, self._finish
         )
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_unset = False
         self._num_junk = 0
 
     async def run(self, clients: Clients | None) -> ExitCode:
@@ -258,6 +259,13 @@ class Coordinator:
         self._set_timer()
 
     def _set_timer(self) -> None:
+        """Set the next wake-up, once for all events that are at hand."""
+        if not self._timer_unset:
+            self._timer_unset = True
+            self._loop.call_soon(self._set_timer_now)
+
+    def _set_timer_now(self) -> None:
+        self._timer_unset = False
         if self._timer is not None:
             self._timer.cancel()
         wakeups = [at for at in (self._rounds.next_wakeup(), self._lobby.next_wakeup()) if at is not None]

@@ -13,7 +13,6 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 import tomli_w
 
@@ -47,10 +46,14 @@ class Clients:
         self._modules = modules
         self._folder = folder
         self._processes: list[ClientProcess] = []
+        self._drawing: subprocess.Popen[bytes] | None = None
         self._lifeline, self._held_end = os.pipe()
 
     def start(self, address: str) -> None:
-        """Start all clients."""
+        """Start all clients, and a process that writes down which samples each of them has."""
+        self._drawing = self._run(
+            "coordinator.draw", [str(self._folder.path), str(self._modules)], self._folder.log_path
+        )
         for index, client in enumerate(client_names(self._config.data.num_clients)):
             config = self._write_config(client, index, address)
             log = config.with_name("log.txt")
@@ -76,12 +79,13 @@ class Clients:
         os.close(self._held_end)
         os.close(self._lifeline)
         until = time.monotonic() + LEAVE_S
-        for held in self._processes:
+        drawing = [self._drawing] if self._drawing is not None else []
+        for process in [*drawing, *(held.process for held in self._processes)]:
             try:
-                held.process.wait(max(0.0, until - time.monotonic()))
+                process.wait(max(0.0, until - time.monotonic()))
             except subprocess.TimeoutExpired:
-                held.process.kill()
-                held.process.wait()
+                process.kill()
+                process.wait()
 
     def _write_config(self, client: str, index: int, address: str) -> Path:
         folder = self._folder.client_folder(client)
@@ -102,11 +106,14 @@ class Clients:
         return path
 
     def _spawn(self, config: Path, log: Path) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-I", "-m", "edge_client", "run", "--config", str(config), "--once"]
-        output: IO[bytes]
+        arguments = ["run", "--config", str(config), "--once", "--lifeline", str(self._lifeline)]
+        return self._run("edge_client", arguments, log)
+
+    def _run(self, module: str, arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
+        """Start a module that holds the lifeline; what it says goes to the end of the log."""
         with log.open("ab") as output:
             return subprocess.Popen(
-                [*command, "--lifeline", str(self._lifeline)],
+                [sys.executable, "-I", "-m", module, *arguments],
                 pass_fds=[self._lifeline],
                 stdin=subprocess.DEVNULL,
                 stdout=output,

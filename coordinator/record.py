@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 from coordinator import commands
 from coordinator import round_events as rounds
 from coordinator.display import Display
@@ -160,6 +162,10 @@ class RunRecord:
             self._histogram = counts
             content = json.dumps({"classes": spec.classes, "clients": counts}, indent=1)
             self.folder.histogram_path.write_text(content + "\n", encoding="utf-8")
+
+    def write_indices(self, rows: Mapping[str, np.ndarray]) -> None:
+        """Write which samples each client was given, as the `indices` partition reads it."""
+        np.savez_compressed(self.folder.indices_path, **rows)  # type: ignore[arg-type]
 
     def finish(
         self,

@@ -82,6 +82,11 @@ class RunFolder:
         return self.path / "summary.json"
 
     @property
+    def indices_path(self) -> Path:
+        """Which samples of the run's data set each client was given."""
+        return self.path / "indices.npz"
+
+    @property
     def global_path(self) -> Path:
         """The global arrays after the last round."""
         return self.path / "global.safetensors"

@@ -29,7 +29,9 @@ from coordinator.versions import installed_versions
 from coordinator.virtual import VirtualClient, constants_of
 from models import methods
 from models.checkpoint import state_hash
+from models.data import ClientParts
 from models.methods.api import RoundFailedError
+from models.partition import named_rows
 from models.spec import RunSpec
 from wire.encoding import Packed, decode, encode, encoded_bytes, pack, unpack
 from wire.exit_codes import ExitCode
@@ -128,13 +130,16 @@ class Simulation:
         from models.participant import NetShelf
 
         constants = constants_of(await self._conductor.begin())
-        shelf = NetShelf()
+        shelf, parts = NetShelf(), ClientParts(self._spec)
+        self._record.write_indices(named_rows(parts.splits))
         for index, name in enumerate(client_names(self._config.data.num_clients)):
             await self._take_signals()
             if self._ended is not None:
                 return
-            client = VirtualClient(self._spec, name, index, constants, shelf)
+            client = VirtualClient(self._spec, name, index, parts, constants, shelf)
             self._clients[name] = client
+            for note in client.notes:
+                self._record.display.note(f"{name}: {note}")
             self._ledger.announce(name, client.ready(self._token))
         announced = {name: client.ready(self._token) for name, client in self._clients.items()}
         self._record.write_histogram(self._spec, announced)

@@ -11,7 +11,7 @@ import msgspec
 
 from coordinator.server_half import Constant
 from models.client_states import ClientStates
-from models.data import load_client_data
+from models.data import ClientParts
 from models.methods import find
 from models.spec import RunSpec
 from wire.encoding import decode, encode, pack, unpack
@@ -32,6 +32,7 @@ class VirtualClient:
         spec: RunSpec,
         name: str,
         index: int,
+        parts: ClientParts,
         constants: Mapping[str, Mapping[str, np.ndarray]],
         shelf: NetShelf,
     ) -> None:
@@ -40,7 +41,8 @@ class VirtualClient:
         method = find(spec.method)
         model = msgspec.structs.replace(spec.model, name=spec.model.name_for(index))
         spec = msgspec.structs.replace(spec, model=model)
-        data = load_client_data(spec, index)
+        data = parts.client(index)
+        self.notes = data.notes
         self._states = ClientStates(None, spec.run_id, len(method.exchanges))
         self._participant: Participant = Participant(
             spec, method, name, data, constants, spec.training.device, spec.training.threads, shelf

@@ -266,6 +266,8 @@ class ClientApp:
             self._feed(session.Progressed(message, now))
         elif isinstance(message, Ready):
             self._feed(session.Prepared(message, now))
+        elif isinstance(message, commands.Note):
+            say(f"{self._config.client.id}: {message.text}")
         elif isinstance(message, commands.Failed):
             self._feed(session.TrainerFailed(message.reason, ExitCode(message.code), now))
 

@@ -1,7 +1,7 @@
 """What a client daemon and its trainer say to each other through their pipe, beside the network's own messages.
 
 The daemon sends `Begin`, the run's missing constants as they came from the coordinator, then tasks as they came. The
-trainer answers with `Ready`, `Progress` and `Update` as they will go out, or with `Failed`.
+trainer answers with `Ready`, `Progress`, `Timing` and `Update` as they will go out, or with `Note` and `Failed`.
 """
 
 from __future__ import annotations
@@ -31,5 +31,12 @@ class Failed(Message, frozen=True, array_like=True):
     code: int
 
 
-COMMANDS: dict[int, type[Message]] = {**NETWORK, Begin.tag: Begin, Failed.tag: Failed}
+class Note(Message, frozen=True, array_like=True):
+    """Something that people should know, such as samples that could not be used."""
+
+    tag: ClassVar[int] = 82
+    text: str
+
+
+COMMANDS: dict[int, type[Message]] = {**NETWORK, Begin.tag: Begin, Failed.tag: Failed, Note.tag: Note}
 """Every message of the trainer's pipe by its tag."""

@@ -85,7 +85,7 @@ def load(path: Path | None, settings: Sequence[str]) -> ClientConfig:
     _check_identity(config, where)
     _check_source(config.data, where)
     if config.model.name:
-        check_part("model.name", config.model.name, NETS, where)
+        check_part("model.name", "net", config.model.name, NETS, where)
     return config
 
 

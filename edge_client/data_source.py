@@ -23,6 +23,8 @@ def load_data(spec: RunSpec, settings: ClientConfig) -> ClientData:
         root=settings.data.root,
         partition="iid",
         num_clients=1,
+        min_size=0,
+        tokens=spec.data.tokens,
         test_fraction=spec.data.test_fraction,
         classes=spec.classes,
     )

@@ -85,6 +85,8 @@ class Trainer:
         method = find(spec.method)
         self._states = ClientStates(folder, spec.run_id, len(method.exchanges))
         data = load_data(spec, settings)
+        for note in data.notes:
+            self._pipe.send(encode(commands.Note(note)))
         self._participant = Participant(
             spec, method, settings.client.id, data, constants, spec.training.device, spec.training.threads
         )

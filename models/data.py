@@ -1,48 +1,149 @@
 """Data sets, and the part of one that a client holds.
 
-A data set is a function of `[data]`; its name stands in `DATASETS`. Labels are ids of the run's label map, never of
-folder order. Importing this module costs numpy alone.
+A data set is a function of `[data]`: one named in `DATASETS`, an installed package's, or `package.module:factory`.
+Labels are ids of the run's label map, never of folder order. Importing this module costs numpy alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from models import partition
-from models.registry import resolve
+from models.datasets.torchvision_names import TORCHVISION
+from models.partition import Labels
+from models.registry import installed, resolve
 from models.spec import ConfigError, DataConfig, RunSpec
+
+_FAMILIES = {
+    "digits": "digits",
+    "npz": "npz",
+    "mnist": "idx",
+    "fashion-mnist": "idx",
+    "images": "images",
+    **dict.fromkeys(TORCHVISION, "torchvision_sets"),
+}
+
+DATASETS = {name: f"models.datasets.{family}:load" for name, family in _FAMILIES.items()}
+"""Where each data set is; `load` takes the `DataConfig` and returns a `Dataset`."""
+
+_NAMED_AT_MOST = 5
+"""Samples that a note names; it counts them all."""
+
+_FULL_SCALE = {np.dtype(np.uint8): 255, np.dtype(np.uint16): 65535}
+
+
+class UnreadableSampleError(Exception):
+    """One sample cannot be read; the text says where it is and why."""
+
+
+@runtime_checkable
+class SampleFiles(Protocol):
+    """Samples that stay where they are until somebody needs them."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one sample."""
+        ...
+
+    def __len__(self) -> int:
+        """Return how many there are, the unreadable ones included."""
+        ...
+
+    def read(self, row: int) -> np.ndarray:
+        """Return one sample, float32 of `shape`; raises `UnreadableSampleError`."""
+        ...
+
+
+class Part(NamedTuple):
+    """Samples as a net takes them, their labels, and what to tell people about them."""
+
+    x: np.ndarray
+    y: np.ndarray
+    notes: list[str]
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Samples `x` float32 [N, ...] (images are [N, channels, height, width]) and their class ids `y` int64 [N].
+    """Samples `x` [N, ...] and their class ids `y` [N].
 
-    Rows from `test_from` on, if it is set, are the global test set and belong to no client.
+    `x` is float32 or what converts to it, uint8 or uint16 images [N, height, width] or [N, channels, height, width]
+    (a net sees them scaled to 0..1), whole token ids [N, length] where `[data] tokens` says so, or `SampleFiles`.
+    Rows from `test_from` on, if it is set, are the global test set and belong to no client; that of an `official`
+    split is spread over the clients too where `[data] pool = "all"`. `notes` are for people.
     """
 
-    x: np.ndarray
+    x: np.ndarray | SampleFiles
     y: np.ndarray
     classes: list[str]
     test_from: int | None = None
+    official: bool = False
+    notes: list[str] = field(default_factory=list)
 
-    def train_labels(self) -> np.ndarray:
-        """Return the labels of the rows that are spread over the clients."""
-        return self.y[: self.test_from]
+    def labels(self, config: DataConfig) -> Labels:
+        """Return what a partition needs to know of this data set."""
+        return Labels(self.y, self.test_from, spreads_test=self.official and config.pool == "all")
+
+    def take(self, rows: np.ndarray) -> Part:
+        """Return these samples, float32 or int64 token ids [len(rows), ...], without those that cannot be read."""
+        if isinstance(self.x, np.ndarray):
+            return Part(_scaled(self.x[rows]), self.y[rows], [])
+        samples = np.empty((len(rows), *self.x.shape), np.float32)
+        kept: list[int] = []
+        unreadable: list[str] = []
+        for row in rows:
+            try:
+                samples[len(kept)] = self.x.read(int(row))
+                kept.append(int(row))
+            except UnreadableSampleError as error:
+                unreadable.append(str(error))
+        notes = [list_faults(f"{len(rows)} samples cannot be read", unreadable)] if unreadable else []
+        return Part(samples[: len(kept)], self.y[np.array(kept, np.int64)], notes)
 
 
 @dataclass(frozen=True)
 class ClientData:
-    """One client's samples, split into train and test part; shapes as in `Dataset`."""
+    """One client's samples, split into train and test part; shapes as `Dataset.take` gives them."""
 
     train_x: np.ndarray
     train_y: np.ndarray
     test_x: np.ndarray
     test_y: np.ndarray
     classes: list[str]
+    notes: list[str] = field(default_factory=list)
+
+
+class ClientParts:
+    """The data set of a run, loaded once and spread over its clients; who has more than one client uses it."""
+
+    def __init__(self, spec: RunSpec) -> None:
+        """Load the data set and spread it by the run's seed.
+
+        Raises:
+            ConfigError: the data cannot be loaded or spread.
+        """
+        self._spec = spec
+        self._dataset = load_dataset(spec.data)
+        self.splits = partition.split(self._dataset.labels(spec.data), spec.data, spec.seed)
+
+    def client(self, index: int) -> ClientData:
+        """Return the samples of client `index`, from 0."""
+        split = self.splits[index]
+        is_global = self._spec.evaluation.test == "global"
+        train = self._dataset.take(split.train)
+        test = self._dataset.take(self._global_test_rows() if is_global else split.test)
+        notes = [*self._dataset.notes, *([split.note] if split.note else []), *train.notes, *test.notes]
+        return ClientData(train.x, train.y, test.x, test.y, self._dataset.classes, notes)
+
+    def _global_test_rows(self) -> np.ndarray:
+        """Return the data set's own test rows if no client trains on one, else the test parts of all clients."""
+        start = self._dataset.test_from
+        if start is not None and all(split.train.max(initial=-1) < start for split in self.splits):
+            return np.arange(start, len(self._dataset.y))
+        return np.concatenate([split.test for split in self.splits])
 
 
 def load_dataset(config: DataConfig) -> Dataset:
@@ -51,24 +152,39 @@ def load_dataset(config: DataConfig) -> Dataset:
     Raises:
         ConfigError: it is unknown, missing or malformed; the text names path, row and label where there are any.
     """
-    made = resolve("dataset", config.dataset, DATASETS)(config)
-    assert isinstance(made, Dataset)
-    return made
+    load = resolve("dataset", config.dataset, DATASETS)
+    try:
+        made = load(config)
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"{_name(config)} failed: {type(error).__name__}: {error}") from error
+    if not isinstance(made, Dataset):
+        raise ConfigError(f"{_name(config)}: expected a models.data.Dataset, got {type(made).__name__}")
+    return _checked(made, config)
+
+
+def dataset_names() -> list[str]:
+    """Return the names of all data sets, also of installed packages'."""
+    return sorted({**installed("dataset"), **DATASETS})
+
+
+def load_labels(config: DataConfig) -> Labels:
+    """Return what `partition.drawn_indices` needs of the data set; raises as `load_dataset` does."""
+    return load_dataset(config).labels(config)
 
 
 def dataset_classes(config: DataConfig) -> list[str]:
-    """Return the label map, without loading the samples and with numpy alone.
+    """Return the label map; of our own data sets without loading the samples and with numpy alone.
 
     Raises:
-        ConfigError: the data set is unknown, or its file is missing or malformed.
+        ConfigError: the data set is unknown, or its files are missing or malformed.
     """
     if config.classes:
         return list(config.classes)
-    if config.dataset == "digits":
-        return [str(digit) for digit in range(10)]
-    if config.dataset == "npz":
-        labels = _read_npz(config, ("y",))["y"]
-        return [str(label) for label in range(int(_whole_labels(labels, None).max(initial=-1)) + 1)]
+    if config.dataset in _FAMILIES:
+        family = f"models.datasets.{_FAMILIES[config.dataset]}:classes"
+        return list(resolve("dataset", family, {})(config))
     return load_dataset(config).classes
 
 
@@ -80,100 +196,90 @@ def load_client_data(spec: RunSpec, index: int) -> ClientData:
     """
     if not 0 <= index < spec.data.num_clients:
         raise ConfigError(f"[data] num_clients = {spec.data.num_clients}: there is no client of index {index}")
-    dataset = load_dataset(spec.data)
-    splits = partition.split(dataset.train_labels(), spec.data, spec.seed)
-    train, test = splits[index]
-    if spec.evaluation.test == "global":
-        test = _global_test_rows(dataset, splits)
-    return ClientData(dataset.x[train], dataset.y[train], dataset.x[test], dataset.y[test], dataset.classes)
+    return ClientParts(spec).client(index)
 
 
-def _global_test_rows(dataset: Dataset, splits: list[partition.ClientSplit]) -> np.ndarray:
-    if dataset.test_from is not None:
-        return np.arange(dataset.test_from, len(dataset.y))
-    return np.concatenate([test for _, test in splits])
+def whole_labels(y: np.ndarray, classes: Sequence[str] | None, where: str = "[data]") -> np.ndarray:
+    """Return labels as int64; each must be a whole number, not negative, and an id of the label map if one is given.
 
-
-def _digits(config: DataConfig) -> Dataset:
-    """Return scikit-learn's bundled handwritten digits: 1,797 grey images of 8 x 8."""
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError:
-        raise ConfigError("[data] dataset = 'digits' needs scikit-learn: pip install 'protoedge[train]'") from None
-    x, y = load_digits(return_X_y=True)
-    classes = dataset_classes(config)
-    return Dataset((x / 16).astype(np.float32).reshape(-1, 1, 8, 8), _whole_labels(y, classes), classes)
-
-
-def _npz(config: DataConfig) -> Dataset:
-    """Return the arrays `x`, `y` and the optional `test_from` of a numpy file."""
-    arrays = _read_npz(config, ("x", "y"))
-    classes = dataset_classes(config)
-    x, y = _as_samples(arrays["x"]), _whole_labels(arrays["y"], classes)
-    if len(x) != len(y):
-        raise ConfigError(f"[data] x and y must have equally many rows, got {len(x)} and {len(y)}")
-    return Dataset(x, y, classes, _test_from(arrays, len(y)))
-
-
-DATASETS: dict[str, Callable[[DataConfig], Dataset]] = {"digits": _digits, "npz": _npz}
-"""Data sets by name."""
-
-
-def _read_npz(config: DataConfig, needed: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """Read the needed arrays of the file that `[data] root` names, and `test_from` if it is there."""
-    from zipfile import BadZipFile  # numpy needs it here, a daemon whose data set is another one does not
-
-    path = Path(config.root or ".").expanduser()
-    path = path / "data.npz" if path.is_dir() or not config.root else path
-    if not path.is_file():
-        raise ConfigError(
-            f"[data] dataset = 'npz': no file {path}; set [data] root to a file written by "
-            "numpy.savez(path, x=..., y=...), or to a folder that holds it as data.npz"
-        )
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            missing = [name for name in needed if name not in archive]
-            if missing:
-                raise ConfigError(f"{path}: expected arrays {', '.join(needed)}, got {', '.join(archive.files)}")
-            return {name: archive[name] for name in (*needed, "test_from") if name in archive}
-    except (OSError, ValueError, TypeError, AttributeError, EOFError, BadZipFile) as error:
-        raise ConfigError(f"{path}: expected a numpy .npz file of plain arrays: {error}") from None
-
-
-def _as_samples(x: np.ndarray) -> np.ndarray:
-    """Return samples as float32: grey images get a channel axis, uint8 images are scaled to 0..1."""
-    if x.ndim not in (2, 3, 4) or x.dtype.kind not in "buif" or 0 in x.shape[1:]:
-        raise ConfigError(
-            f"[data] x must be numbers [N, features], [N, H, W] or [N, C, H, W], got {x.dtype} {list(x.shape)}"
-        )
-    scale = 255 if x.dtype == np.uint8 and x.ndim > 2 else 1
-    x = x[:, None] if x.ndim == 3 else x
-    samples = x.astype(np.float32) / np.float32(scale)
-    bad = ~np.isfinite(samples).reshape(len(x), -1).all(axis=1)
-    if bad.any():
-        raise ConfigError(f"[data] x must be finite, row {int(np.argmax(bad))} is not")
-    return samples
-
-
-def _whole_labels(y: np.ndarray, classes: list[str] | None) -> np.ndarray:
-    """Return labels as int64; each must be a whole number, not negative, and an id of the label map if one is given."""
+    Raises:
+        ConfigError: the text names row, label and range.
+    """
     if y.ndim != 1 or y.dtype.kind not in "buif":
-        raise ConfigError(f"[data] y must be whole numbers [N], got {y.dtype} {list(y.shape)}")
+        raise ConfigError(f"{where} y must be whole numbers [N], got {y.dtype} {list(y.shape)}")
     with np.errstate(invalid="ignore"):
         bad = ~(y >= 0) | (y != np.floor(y.astype(np.float64)))
         if classes is not None:
             bad |= y >= len(classes)
     if bad.any():
         row = int(np.argmax(bad))
-        expected = "a class id" if classes is None else f"an id of the label map 0..{len(classes) - 1} {classes[:20]}"
-        raise ConfigError(f"[data] y: row {row} has label {y[row]}, expected {expected}")
+        expected = (
+            "a class id" if classes is None else f"an id of the label map 0..{len(classes) - 1} {list(classes[:20])}"
+        )
+        raise ConfigError(f"{where} y: row {row} has label {y[row]}, expected {expected}")
     return y.astype(np.int64)
 
 
-def _test_from(arrays: Mapping[str, np.ndarray], num_rows: int) -> int | None:
-    if "test_from" not in arrays:
-        return None
-    came = arrays["test_from"]
-    if came.size != 1 or came.dtype.kind not in "ui" or not 0 < int(came.item()) < num_rows:
-        raise ConfigError(f"[data] test_from must be a row number in 1..{num_rows - 1}, got {came.tolist()}")
-    return int(came.item())
+def list_faults(what: str, faults: Sequence[str]) -> str:
+    """Return one line that counts all faults and names the first few."""
+    more = f"; and {len(faults) - _NAMED_AT_MOST} more" if len(faults) > _NAMED_AT_MOST else ""
+    return f"{len(faults)} of {what} and are left out: {'; '.join(faults[:_NAMED_AT_MOST])}{more}"
+
+
+def _name(config: DataConfig) -> str:
+    return f"[data] dataset = {config.dataset!r}"
+
+
+def _checked(made: Dataset, config: DataConfig) -> Dataset:
+    """Return the data set with `x` and `y` in their final form, or refuse it in words."""
+    where = f"{_name(config)}:"
+    classes = made.classes
+    if not isinstance(classes, list) or not classes or not all(isinstance(name, str) for name in classes):
+        raise ConfigError(f"{where} classes must be a list of names, got {classes!r}")
+    if len(set(classes)) < len(classes):
+        raise ConfigError(f"{where} each class needs a name of its own, got {classes}")
+    if not isinstance(made.x, np.ndarray | SampleFiles) or not isinstance(made.y, np.ndarray):
+        raise ConfigError(f"{where} x and y must be arrays, got {type(made.x).__name__} and {type(made.y).__name__}")
+    if len(made.x) != len(made.y):
+        raise ConfigError(f"{where} x and y must have equally many rows, got {len(made.x)} and {len(made.y)}")
+    if made.test_from is not None and not 0 < made.test_from < len(made.y):
+        raise ConfigError(f"{where} test_from must be a row number in 1..{len(made.y) - 1}, got {made.test_from}")
+    return replace(made, x=_checked_samples(made.x, config, where), y=whole_labels(made.y, classes, where))
+
+
+def _checked_samples(x: np.ndarray | SampleFiles, config: DataConfig, where: str) -> np.ndarray | SampleFiles:
+    if config.tokens:
+        return _as_tokens(x, where)
+    return _as_samples(x, where) if isinstance(x, np.ndarray) else x
+
+
+def _as_samples(x: np.ndarray, where: str) -> np.ndarray:
+    """Return samples as float32, or as the whole numbers that images are; grey ones get a channel axis."""
+    if x.ndim not in (2, 3, 4) or x.dtype.kind not in "buif" or 0 in x.shape[1:]:
+        raise ConfigError(
+            f"{where} x must be numbers [N, features], [N, H, W] or [N, C, H, W], got {x.dtype} {list(x.shape)}"
+        )
+    if x.ndim > 2 and x.dtype in _FULL_SCALE:
+        return x[:, None] if x.ndim == 3 else x
+    samples = x.astype(np.float32)
+    bad = ~np.isfinite(samples).reshape(len(x), -1).all(axis=1)
+    if bad.any():
+        raise ConfigError(f"{where} x must be finite, row {int(np.argmax(bad))} is not")
+    return samples[:, None] if x.ndim == 3 else samples
+
+
+def _as_tokens(x: np.ndarray | SampleFiles, where: str) -> np.ndarray:
+    if not isinstance(x, np.ndarray) or x.ndim != 2 or x.dtype.kind not in "ui" or 0 in x.shape[1:]:
+        came = f"{x.dtype} {list(x.shape)}" if isinstance(x, np.ndarray) else type(x).__name__
+        raise ConfigError(f"{where} tokens = true: x must be whole numbers [N, length], got {came}")
+    tokens = x.astype(np.int64)
+    bad = (tokens < 0).any(axis=1)
+    if bad.any():
+        raise ConfigError(f"{where} tokens = true: row {int(np.argmax(bad))} of x has a negative token id")
+    return tokens
+
+
+def _scaled(x: np.ndarray) -> np.ndarray:
+    if x.dtype not in _FULL_SCALE:
+        return x
+    return x.astype(np.float32) / np.float32(_FULL_SCALE[x.dtype])

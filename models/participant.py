@@ -111,7 +111,7 @@ class Participant:
         if method.needs_net:
             seeding.set_threads(threads or spec.training.threads)
             self._device: Any = _pick_device(device)
-            net = self._build_net(data.train_x.shape[1:], shelf)
+            net = self._build_net(data.train_x, shelf)
         else:
             self._device = None
         self.announcement = _announce(spec, data, net)
@@ -197,15 +197,23 @@ class Participant:
             dims |= {"P": self.announcement.num_parameters, "F": self.announcement.num_buffers}
         return dims
 
-    def _build_net(self, input_shape: tuple[int, ...], shelf: NetShelf | None) -> nets.Net:
+    def _build_net(self, train_x: np.ndarray, shelf: NetShelf | None) -> nets.Net:
         from models.training import warm_up
 
         model, spec = self._spec.model, self._spec
         keys = (model.name,) if model.init == "common" else (model.name, self._client_id)
         seeding.seed_torch(spec.seed, "init", *keys)
-        net = nets.build_net(model.name, input_shape, model.feature_dim, spec.num_classes).to(self._device)
+        net = nets.build_net(
+            model.name,
+            train_x.shape[1:],
+            model.feature_dim,
+            spec.num_classes,
+            dtype=str(train_x.dtype),
+            norm=model.norm,
+            vocab_size=model.vocab_size,
+        ).to(self._device)
         warm_up(net, spec.training)
-        return shelf.take((model.name, input_shape), net) if shelf is not None else net
+        return shelf.take((repr(model), train_x.shape[1:]), net) if shelf is not None else net
 
     def _moved(self, array: np.ndarray) -> Any:
         """Return samples as the method takes them: on the device, or as they are where no net is needed."""

@@ -1,38 +1,110 @@
-"""How samples are spread over clients: partition by label, then a train and a test part inside each client.
+"""How samples are spread over clients.
 
-A partition is a function `(labels, config, random) -> index arrays`; to add one, write it and name it in `PARTITIONS`.
+A partition is a function `(labels, config, random)` that returns for each client either its rows, which are then split
+into a train and a test part, or a `ClientSplit` of its own making. To add one, write it and name it in `PARTITIONS`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from models import seeding
-from models.registry import resolve
+from models.registry import installed, resolve
 from models.spec import ConfigError, DataConfig
+
+PARTITIONS = {
+    "iid": "models.partitions.even:iid",
+    "dirichlet": "models.partitions.dirichlet:dirichlet",
+    "pathological": "models.partitions.classes:pathological",
+    "shard": "models.partitions.classes:shard",
+    "w-way-s-shot": "models.partitions.ways:w_way_s_shot",
+    "fedgen-dirichlet": "models.partitions.fedgen:fedgen_dirichlet",
+    "indices": "models.partitions.indices:indices",
+}
+"""Where each partition is."""
+
+
+class Labels(NamedTuple):
+    """What a partition sees of a data set: the label of each row, and which rows are the test set apart, if any."""
+
+    y: np.ndarray
+    test_from: int | None = None
+    spreads_test: bool = False
+    """Whether the test rows are spread over the clients like all others."""
+
+    @property
+    def spread(self) -> np.ndarray:
+        """The labels of the rows that are spread over the clients: the first so many."""
+        return self.y if self.spreads_test else self.train
+
+    @property
+    def train(self) -> np.ndarray:
+        """The labels of the rows in front of the test set."""
+        return self.y[: self.test_from]
+
+    @property
+    def test_rows(self) -> np.ndarray:
+        """The rows of the test set apart; none where the data set has none."""
+        return np.arange(len(self.train), len(self.y))
 
 
 class ClientSplit(NamedTuple):
-    """Rows of one client: `train` and `test` part, int64, disjoint."""
+    """Rows of one client: `train` and `test` part, int64, disjoint; and a line for people, if there is need of one."""
 
     train: np.ndarray
     test: np.ndarray
+    note: str = ""
 
 
-def split(labels: np.ndarray, config: DataConfig, seed: int) -> list[ClientSplit]:
-    """Spread all rows over `num_clients`, each row once, and part each client's into train and test.
+def partition_names() -> list[str]:
+    """Return the names of all partitions, also of installed packages'."""
+    return sorted({**installed("partition"), **PARTITIONS})
 
-    The test part is drawn at random, not by class, and holds `test_fraction` of the client's rows, rounded down.
+
+def split(labels: Labels, config: DataConfig, seed: int) -> list[ClientSplit]:
+    """Spread rows over `num_clients`, each row once at most, and part each client's into train and test.
+
+    Unless the partition makes the test parts itself, they are drawn at random, not by class, and hold `test_fraction`
+    of a client's rows, rounded down.
 
     Raises:
         ConfigError: the partition is unknown, or its settings cannot be met by these labels.
     """
     partition = resolve("partition", config.partition, PARTITIONS)
-    parts = partition(labels, config, seeding.generator(seed, "partition"))
-    return [_train_and_test(rows, config, seed, index) for index, rows in enumerate(parts)]
+    try:
+        parts = partition(labels, config, seeding.generator(seed, "partition"))
+        splits = [
+            part if isinstance(part, ClientSplit) else _train_and_test(part, config, seed, index)
+            for index, part in enumerate(parts)
+        ]
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"[data] partition = {config.partition!r} failed: {type(error).__name__}: {error}") from error
+    _check(splits, len(labels.y), config)
+    return splits
+
+
+def drawn_indices(config: DataConfig, labels: Labels, seed: int) -> dict[str, np.ndarray]:
+    """Return all rows that `split` draws, uint32, under the names that the `indices` partition reads."""
+    return named_rows(split(labels, config, seed))
+
+
+def named_rows(splits: Sequence[ClientSplit]) -> dict[str, np.ndarray]:
+    """Return the rows of splits, uint32, under the names that the `indices` partition reads."""
+    return {
+        client_array(index, part): rows.astype(np.uint32)
+        for index, (train, test, _) in enumerate(splits)
+        for part, rows in (("train", train), ("test", test))
+    }
+
+
+def client_array(index: int, part: str) -> str:
+    """Return the name of the array that holds the rows of a client's `train` or `test` part."""
+    return f"client{index:02d}_{part}"
 
 
 def histogram(labels: np.ndarray, parts: Sequence[np.ndarray], num_classes: int) -> np.ndarray:
@@ -41,84 +113,41 @@ def histogram(labels: np.ndarray, parts: Sequence[np.ndarray], num_classes: int)
     return np.stack(counted).astype(np.int64)
 
 
-def iid(labels: np.ndarray, config: DataConfig, random: np.random.Generator) -> list[np.ndarray]:
-    """Deal all rows out at random, in parts that differ by one at most."""
-    _require_enough(labels, config)
-    return list(np.array_split(random.permutation(len(labels)), config.num_clients))
-
-
-def dirichlet(labels: np.ndarray, config: DataConfig, random: np.random.Generator) -> list[np.ndarray]:
-    """Share out each class by Dirichlet(alpha) proportions, as the PFLlib family of experiments does.
-
-    A client that already holds its even share gets nothing more while others do not; all is drawn anew until every
-    client has `min_size` rows. Lower `alpha` is more uneven. The number of draws is bounded, by a few seconds' work.
-
-    Raises:
-        ConfigError: no draw gave every client `min_size` rows, or none can.
-    """
-    _require_enough(labels, config)
-    class_sizes = np.bincount(labels)
-    max_draws = 1 + _MAX_WORK // (len(class_sizes) * (config.num_clients + _FIXED_WORK))
-    for _ in range(max_draws):
-        cuts = _draw_cuts(class_sizes, config, random)
-        sizes = np.diff(cuts, prepend=0, axis=1).sum(axis=0)
-        if sizes.min() >= config.min_size:
-            return _deal(labels, cuts, random)
-    raise ConfigError(
-        f"[data] no Dirichlet draw of {max_draws} gave each client enough: alpha = {config.alpha}, "
-        f"num_clients = {config.num_clients}, min_size = {config.min_size}, {len(labels)} samples; "
-        "raise alpha or lower min_size"
-    )
-
-
-PARTITIONS: dict[str, Callable[[np.ndarray, DataConfig, np.random.Generator], list[np.ndarray]]] = {
-    "iid": iid,
-    "dirichlet": dirichlet,
-}
-"""Partition functions by name."""
-
-_FIXED_WORK = 500
-"""What a class costs in a draw beside its clients, in clients."""
-
-_MAX_WORK = 20_000_000
-"""Classes x clients over all draws: 2 s at most on a desktop, well under 10 s on a small board."""
-
-
-def _require_enough(labels: np.ndarray, config: DataConfig) -> None:
-    needed = config.num_clients * max(config.min_size, 0)
-    if len(labels) < needed or not len(labels):
+def require_enough(num_rows: int, config: DataConfig, settings: str = "") -> None:
+    """Refuse at once what no draw can meet; `settings` says what else the draw depends on."""
+    needed = config.num_clients * config.min_size
+    if num_rows < needed:
         raise ConfigError(
-            f"[data] num_clients = {config.num_clients} of min_size = {config.min_size} need {max(needed, 1)} samples "
-            f"(partition {config.partition}, alpha = {config.alpha}), there are {len(labels)}"
+            f"[data] num_clients = {config.num_clients} of min_size = {config.min_size} need {needed} samples "
+            f"to give (partition = {config.partition!r}{settings and ', '}{settings}), there are {num_rows}"
         )
 
 
-def _draw_cuts(class_sizes: np.ndarray, config: DataConfig, random: np.random.Generator) -> np.ndarray:
-    """Draw where each class is cut, int64 [classes, clients]: client i ends at `cuts[class, i]`."""
-    even_share = class_sizes.sum() / config.num_clients
-    held = np.zeros(config.num_clients)
-    cuts = np.empty((len(class_sizes), config.num_clients), np.int64)
-    for label, size in enumerate(class_sizes):
-        shares = random.dirichlet(np.full(config.num_clients, config.alpha))
-        open_shares = shares * (held < even_share)
-        shares = open_shares if open_shares.sum() > 0 else shares
-        cuts[label] = np.floor(np.cumsum(shares / shares.sum()) * size)
-        cuts[label, -1] = size
-        held += np.diff(cuts[label], prepend=0)
-    return cuts
-
-
-def _deal(labels: np.ndarray, cuts: np.ndarray, random: np.random.Generator) -> list[np.ndarray]:
-    """Shuffle each class and hand its pieces out."""
-    pieces: list[list[np.ndarray]] = [[] for _ in range(cuts.shape[1])]
-    for label, ends in enumerate(cuts):
-        rows = random.permutation(np.flatnonzero(labels == label))
-        for client, piece in enumerate(np.split(rows, ends[:-1])):
-            pieces[client].append(piece)
-    return [np.concatenate(rows) for rows in pieces]
+def require_sizes(parts: Sequence[np.ndarray], config: DataConfig, settings: str) -> None:
+    """Refuse parts of which one is smaller than `min_size`; `settings` says what made them so."""
+    sizes = [len(part) for part in parts]
+    if min(sizes) < config.min_size:
+        raise ConfigError(
+            f"[data] partition = {config.partition!r} with {settings}, num_clients = {config.num_clients} gives client "
+            f"{int(np.argmin(sizes))} {min(sizes)} of {sum(sizes)} samples: expected min_size = {config.min_size}"
+        )
 
 
 def _train_and_test(rows: np.ndarray, config: DataConfig, seed: int, index: int) -> ClientSplit:
     rows = seeding.generator(seed, "train and test", index).permutation(rows).astype(np.int64)
     num_test = int(len(rows) * config.test_fraction)
     return ClientSplit(rows[num_test:], rows[:num_test])
+
+
+def _check(splits: Sequence[ClientSplit], num_rows: int, config: DataConfig) -> None:
+    """Refuse what breaks a promise of `split`, whoever made it."""
+    where = f"[data] partition = {config.partition!r}"
+    if len(splits) != config.num_clients:
+        raise ConfigError(f"{where}: expected parts for num_clients = {config.num_clients}, got {len(splits)}")
+    rows = np.concatenate([part for train, test, _ in splits for part in (train, test)])
+    outside = (rows < 0) | (rows >= num_rows)
+    if outside.any():
+        raise ConfigError(f"{where}: row {rows[outside][0]} is outside 0..{num_rows - 1}")
+    uses = np.bincount(rows, minlength=num_rows)
+    if uses.max(initial=0) > 1:
+        raise ConfigError(f"{where}: row {int(np.argmax(uses > 1))} is used more than once")

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from models.registry import installed
 from models.spec import ConfigError, nearest
 
 if sys.version_info >= (3, 11):
@@ -75,11 +76,12 @@ def refusal(where: str, target: str, value: Any, expected: str) -> ConfigError:
     return ConfigError(f"{where} [{table}]: {key} = {value!r}: expected {expected}")
 
 
-def check_part(target: str, name: str, known: Collection[str], where: str) -> None:
-    """Refuse the name of a net, data set or the like that is neither known nor a `package.module:attribute`."""
-    if name not in known and ":" not in name:
-        table, _, key = target.partition(".")
-        raise ConfigError(f"{where} [{table}]: unknown {key} {name!r}; {nearest(name, known)}")
+def check_part(target: str, kind: str, name: str, known: Collection[str], where: str) -> None:
+    """Refuse the name of a net, data set or the like that is not ours, an installed package's, or a `module:attribute`."""
+    if name in known or ":" in name or name in installed(kind):
+        return
+    table, _, key = target.partition(".")
+    raise ConfigError(f"{where} [{table}]: unknown {key} {name!r}; {nearest(name, [*known, *installed(kind)])}")
 
 
 def is_plain_name(text: str) -> bool:

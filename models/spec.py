@@ -19,7 +19,9 @@ Positive = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 NotNegative = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 PositiveReal = Annotated[float, msgspec.Meta(gt=0, le=sys.float_info.max)]
 NotNegativeReal = Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)]
+VocabSize = Annotated[int, msgspec.Meta(ge=2, le=2**31 - 1)]
 Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
+PartOrAll = Annotated[float, msgspec.Meta(gt=0, le=1)]
 
 
 class ConfigError(Exception):
@@ -35,20 +37,52 @@ class DataConfig(Section, frozen=True):
 
     dataset: str = "digits"
     root: str = ""
+    download: bool = False
+    tokens: bool = False
+    image_size: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 32
+    channels: Literal[1, 3] = 3
+    classes: list[str] = []
+    pool: Literal["all", "train"] = "all"
     partition: str = "dirichlet"
     alpha: PositiveReal = 0.5
     min_size: NotNegative = 10
     num_clients: Positive = 4
     test_fraction: Share = 0.25
-    classes: list[str] = []
+    classes_per_client: Positive = 2
+    shards_per_client: Positive = 2
+    ways: Positive = 3
+    ways_half_range: NotNegative = 2
+    shots: Positive = 20
+    shots_half_range: NotNegative = 2
+    test_shots: NotNegative = 15
+    ratio: PartOrAll = 0.5
+    indices: str = ""
 
 
 class ModelConfig(Section, frozen=True):
-    """`[model]`: the net, split into a feature extractor of width `feature_dim` and a linear head."""
+    """`[model]`: the net, split into a feature extractor of width `feature_dim` and a linear head.
+
+    `names` gives clients different nets, in turn by their index; `norm` and `vocab_size` go to the nets that have them.
+    """
 
     name: str = "cnn"
+    names: list[str] = []
     feature_dim: Positive = 50
     init: Literal["common", "per_client"] = "common"
+    norm: Literal["batch", "group"] = "batch"
+    vocab_size: VocabSize = 32_768
+
+    def name_for(self, index: int | None) -> str:
+        """Return the net of the client with this index among the run's parts; one without data of the run has none.
+
+        Raises:
+            ConfigError: clients have different nets and this one has no index.
+        """
+        if not self.names:
+            return self.name
+        if index is None and len(set(self.names)) > 1:
+            raise ConfigError(f"[model] names = {self.names}: a client without an index must name its own net")
+        return self.names[(index or 0) % len(self.names)]
 
 
 class TrainingConfig(Section, frozen=True):

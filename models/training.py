@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch
 from torch import nn
 
 from models import seeding
+from models.device_memory import halved
 from models.methods.api import Client
 from models.spec import TrainingConfig
 
@@ -34,7 +36,8 @@ def train(client: Client, config: TrainingConfig, seed: int, on_progress: Progre
     """Train the client's net on its train part and return the mean loss over all steps (0.0 if there are none).
 
     Samples are shuffled by `seed` in each epoch and all are used. The optimiser is new. A client with fewer samples
-    than a batch trains on what it has; one with none does nothing.
+    than a batch trains on what it has; one with none does nothing. A batch that does not fit into the device's memory
+    is halved until it does: the step is the same up to rounding, but batch norm normalises each piece by itself.
 
     Raises:
         TrainingDivergedError: the loss is not finite.
@@ -42,16 +45,20 @@ def train(client: Client, config: TrainingConfig, seed: int, on_progress: Progre
     context = client.context
     epochs = [_batches(len(context.train_y), config.batch_size, seed, epoch) for epoch in range(config.local_epochs)]
     steps = [rows for epoch in epochs for rows in epoch]
-    optimizer = _optimizer(context.net, config)
+    stepping = _Stepping(client, _optimizer(context.net, config), _batch_norms(context.net), config.batch_size + 1)
     total = torch.zeros((), device=context.device)
     context.net.train()
     for done, rows in enumerate(steps, start=1):
         picked = torch.from_numpy(rows).to(context.device)
-        with _norms_can_take(context.net, len(rows)):
-            total += _step(client, optimizer, Batch(context.train_x[picked], context.train_y[picked]))
+        total += stepping.step(Batch(context.train_x[picked], context.train_y[picked]))
         if on_progress is not None:
             on_progress(done, len(steps))
     return _mean_loss(context.client, float(total), len(steps))
+
+
+def count_steps(num_samples: int, config: TrainingConfig) -> int:
+    """Return how many steps `train` takes with so many samples."""
+    return config.local_epochs * len(_batch_sizes(num_samples, config.batch_size))
 
 
 def warm_up(net: nn.Module, config: TrainingConfig) -> None:
@@ -59,33 +66,71 @@ def warm_up(net: nn.Module, config: TrainingConfig) -> None:
     _optimizer(net, config).zero_grad()
 
 
-def _step(client: Client, optimizer: torch.optim.Optimizer, batch: Batch) -> torch.Tensor:
-    optimizer.zero_grad()
-    loss = client.loss(batch)
-    loss.backward()
-    optimizer.step()
-    return loss.detach()
+@dataclass
+class _Stepping:
+    """Steps of one local training; `size` is how many samples go through the net at a time."""
+
+    client: Client
+    optimizer: torch.optim.Optimizer
+    norms: list[nn.Module]
+    size: int
+
+    def step(self, batch: Batch) -> torch.Tensor:
+        """Take one step and return the loss; memory that ran out leaves nothing of the failed try but a smaller size.
+
+        Only batch norm's running statistics may keep what the failed try had passed through them.
+        """
+        while True:
+            self.optimizer.zero_grad()
+            try:
+                loss = self._backward(batch)
+            except torch.OutOfMemoryError as error:
+                self.size = halved(min(self.size, len(batch.y)), error)
+                continue
+            self.optimizer.step()
+            return loss
+
+    def _backward(self, batch: Batch) -> torch.Tensor:
+        """Add up the gradient of the batch's mean loss, piece by piece, and return that loss."""
+        total = torch.zeros((), device=batch.y.device)
+        for x, y in zip(batch.x.split(self.size), batch.y.split(self.size), strict=True):
+            with _norms_can_take(self.norms, len(y)):
+                loss = self.client.loss(Batch(x, y))
+            share = torch.full_like(loss, len(y) / len(batch.y))
+            loss.backward(share)
+            total += loss.detach() * share
+        return total
+
+
+def _batch_sizes(num_samples: int, batch_size: int) -> list[int]:
+    """Return the sizes of an epoch's batches; a last batch of one joins the one before it, for batch norm's sake."""
+    whole, rest = divmod(num_samples, batch_size)
+    sizes = [batch_size] * whole + [rest] * (rest > 0)
+    if len(sizes) > 1 and batch_size > 1 and rest == 1:
+        sizes[-2:] = [batch_size + 1]
+    return sizes
 
 
 def _batches(num_samples: int, batch_size: int, seed: int, epoch: int) -> list[np.ndarray]:
-    """Return shuffled rows in batches; a last batch of one joins the one before it, for batch norm's sake."""
+    """Return all rows, shuffled, in batches."""
     rows = seeding.generator(seed, "shuffle", epoch).permutation(num_samples)
-    batches = [rows[begin : begin + batch_size] for begin in range(0, num_samples, batch_size)]
-    if len(batches) > 1 and batch_size > 1 and len(batches[-1]) == 1:
-        batches[-2:] = [np.concatenate(batches[-2:])]
-    return batches
+    ends = np.cumsum(_batch_sizes(num_samples, batch_size))
+    return [rows[end - size : end] for end, size in zip(ends, np.diff(ends, prepend=0), strict=True)]
+
+
+def _batch_norms(net: nn.Module) -> list[nn.Module]:
+    return [module for module in net.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
 
 
 @contextmanager
-def _norms_can_take(net: nn.Module, size: int) -> Iterator[None]:
-    """Let batch norm use its running statistics while a batch of one passes: such a batch has no variance."""
-    norms = [module for module in net.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
-    for norm in norms:
-        norm.train(size > 1)
+def _norms_can_take(norms: list[nn.Module], size: int) -> Iterator[None]:
+    """Let batch norm use its running statistics while a single sample passes: it alone has no variance."""
+    for norm in norms if size == 1 else ():
+        norm.eval()
     try:
         yield
     finally:
-        for norm in norms:
+        for norm in norms if size == 1 else ():
             norm.train()
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -15,8 +16,18 @@ if TYPE_CHECKING:
 
     from models.nets.net import Net as Net
 
-NETS = {"mlp": "models.nets.mlp:Mlp", "cnn": "models.nets.cnn:Cnn"}
-"""Where each net is; its class takes `(input_shape, feature_dim, num_classes)`."""
+NETS = {
+    "mlp": "models.nets.mlp:Mlp",
+    "cnn": "models.nets.cnn:Cnn",
+    "fedpa-cnn": "models.nets.fedpa_cnn:FedPaCnn",
+    "resnet8": "models.nets.backbones:ResNet8",
+    "resnet18": "models.nets.backbones:ResNet18",
+    "mobilenet_v2": "models.nets.backbones:MobileNetV2",
+    "shufflenet_v2": "models.nets.backbones:ShuffleNetV2",
+    "efficientnet_b0": "models.nets.backbones:EfficientNetB0",
+    "fasttext": "models.nets.fasttext:FastText",
+}
+"""Where each net is: a class, or a factory, of `(input_shape, feature_dim, num_classes)` and settings that it has."""
 
 
 def net_names() -> list[str]:
@@ -24,18 +35,39 @@ def net_names() -> list[str]:
     return sorted({**installed("net"), **NETS})
 
 
-def build_net(name: str, input_shape: tuple[int, ...], feature_dim: int, num_classes: int) -> Net:
-    """Build a net for samples of `input_shape`; its weights are drawn from torch's generator as the caller seeded it.
+def build_net(
+    name: str,
+    input_shape: tuple[int, ...],
+    feature_dim: int,
+    num_classes: int,
+    *,
+    dtype: str = "float32",
+    **settings: Any,
+) -> Net:
+    """Build and try a net; its weights are drawn from torch's generator as the caller seeded it.
+
+    Args:
+        name: one of `net_names`, or `package.module:factory`.
+        input_shape: the shape of one sample.
+        feature_dim: the width D of the features.
+        num_classes: the outputs of the head.
+        dtype: of the samples: `float32`, or `int64` for token ids.
+        settings: further keys of `[model]`; a factory gets those that it has a parameter for.
 
     Raises:
-        ConfigError: the net is unknown or does not take such samples.
+        ConfigError: the net is unknown, cannot be built, does not take such samples, or is not a module with `features`
+            of D entries and a linear `head`; the text names it, with what was expected and what came.
     """
-    from models.nets.net import Net
-
-    made = resolve("net", name, NETS)(tuple(input_shape), feature_dim, num_classes)
-    if not isinstance(made, Net):
-        raise ConfigError(f"net {name!r} must be a models.nets.net.Net, got {type(made).__name__}")
-    return made
+    factory = resolve("net", name, NETS)
+    try:
+        made = factory(tuple(input_shape), feature_dim, num_classes, **_accepted(factory, settings))
+    except ConfigError as error:
+        raise ConfigError(f"net {name!r}: {error}") from None
+    except Exception as error:
+        raise ConfigError(f"net {name!r} cannot be built: {type(error).__name__}: {error}") from error
+    _check_parts(name, made, feature_dim, num_classes)
+    _check_features(name, made, tuple(input_shape), feature_dim, dtype)
+    return cast("Net", made)
 
 
 def net_arrays(net: Net) -> dict[str, np.ndarray]:
@@ -88,6 +120,46 @@ def load_flat(net: Net, parameters: np.ndarray, buffers: np.ndarray) -> None:
     """
     _load_flat(list(net.parameters()), parameters, "parameters")
     _load_flat(_float_buffers(net), buffers, "buffers")
+
+
+def _accepted(factory: Callable[..., Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    parameters = inspect.signature(factory).parameters
+    return {key: value for key, value in settings.items() if key in parameters}
+
+
+def _check_parts(name: str, made: Any, feature_dim: int, num_classes: int) -> None:
+    """Refuse what is not a module with `features` and a linear `head` of the run's sizes."""
+    from torch import nn
+
+    if not isinstance(made, nn.Module):
+        raise ConfigError(f"net {name!r}: expected a torch.nn.Module, got {type(made).__name__}")
+    if not callable(getattr(made, "features", None)):
+        raise ConfigError(f"net {name!r}: expected a method `features`, got none")
+    head = getattr(made, "head", None)
+    if not isinstance(head, nn.Linear):
+        raise ConfigError(f"net {name!r}: expected a torch.nn.Linear as `head`, got {type(head).__name__}")
+    came, expected = (head.in_features, head.out_features), (feature_dim, num_classes)
+    if came != expected:
+        raise ConfigError(
+            f"net {name!r}: expected a head from {expected[0]} to {expected[1]}, got {came[0]} to {came[1]}"
+        )
+
+
+def _check_features(name: str, net: Net, input_shape: tuple[int, ...], feature_dim: int, dtype: str) -> None:
+    """Try the net on two samples of zeros, in evaluation mode, which draws nothing and changes nothing in it."""
+    import torch
+
+    samples = f"samples of shape {list(input_shape)} and type {dtype}"
+    net.eval()
+    try:
+        with torch.no_grad():
+            made = net.features(torch.zeros(2, *input_shape, dtype=getattr(torch, dtype)))
+    except Exception as error:
+        raise ConfigError(f"net {name!r} cannot take {samples}: {type(error).__name__}: {error}") from error
+    net.train()
+    came = list(made.shape) if isinstance(made, torch.Tensor) else type(made).__name__
+    if came != [2, feature_dim]:
+        raise ConfigError(f"net {name!r}: expected features {[2, feature_dim]} of two {samples}, got {came}")
 
 
 def _float_buffers(net: Net) -> list[torch.Tensor]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from models.nets.net import Net
-from models.spec import ConfigError
+from models.nets.net import Net, image_shape
 
 _CHANNELS = (16, 32, 64)
 _LARGEST_SIDE = 4
@@ -18,9 +17,7 @@ class Cnn(Net):
 
     def __init__(self, input_shape: tuple[int, ...], feature_dim: int, num_classes: int) -> None:
         super().__init__(feature_dim, num_classes)
-        if len(input_shape) != 3 or min(input_shape) < 1:
-            raise ConfigError(f"[model] name = 'cnn' takes images [C, H, W], got samples of shape {list(input_shape)}")
-        channels, height, width = input_shape
+        channels, height, width = image_shape(input_shape)
         layers: list[nn.Module] = []
         while len(layers) < len(_CHANNELS) or max(height, width) > _LARGEST_SIDE:
             wider = _CHANNELS[min(len(layers), len(_CHANNELS) - 1)]

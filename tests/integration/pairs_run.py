@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -140,6 +141,20 @@ def save_samples(path: Path, num: int, label: int | None = None) -> None:
 def client_id(index: int) -> str:
     """Return the id that loopback gives the client of this index, too."""
     return f"client-{index:02d}"
+
+
+def counted_in(coordinator: Coordinator) -> list[Counted | None]:
+    """Return whose updates counted, round by round, as the coordinator's own record has it."""
+    lines = list(map(json.loads, (coordinator.folder / "metrics.jsonl").read_text().splitlines()))
+    found: list[Counted | None] = []
+    for closed in coordinator.rounds:
+        accepted: tuple[list[int], list[int]] = ([], [])
+        for line in lines:
+            if line["kind"] == "client" and line["round"] == closed["round"] and line["exchange_index"] < 2:
+                if line["status"] == "accepted":
+                    accepted[line["exchange_index"]].append(int(line["client"].removeprefix("client-")))
+        found.append(Counted(*accepted) if closed["status"] == "completed" else None)
+    return found
 
 
 def _hashes(config: RunConfig, rounds: Sequence[Counted | None]) -> Iterator[str]:

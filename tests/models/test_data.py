@@ -1,12 +1,15 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
-from models.data import dataset_classes, load_client_data, load_dataset
+from models.data import ClientParts, dataset_classes, dataset_names, load_client_data, load_dataset
 from models.spec import ConfigError, DataConfig, EvaluationConfig
 from tests.models.small_run import make_spec
+
+Y = np.zeros(8, np.int64)
 
 
 def npz(folder: Path, **arrays: Any) -> DataConfig:
@@ -21,6 +24,7 @@ def images(num: int = 8, *shape: int) -> np.ndarray:
 def test_digits_are_grey_images_between_0_and_1() -> None:
     pytest.importorskip("sklearn")
     digits = load_dataset(DataConfig())
+    assert isinstance(digits.x, np.ndarray)
     assert digits.x.shape == (1797, 1, 8, 8)
     assert digits.x.dtype == np.float32
     assert (digits.x.min(), digits.x.max()) == (0, 1)
@@ -28,15 +32,44 @@ def test_digits_are_grey_images_between_0_and_1() -> None:
     assert np.bincount(digits.y).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
 
 
-def test_images_are_scaled_and_get_a_channel_axis(tmp_path: Path) -> None:
-    loaded = load_dataset(npz(tmp_path, x=np.full((3, 2, 2), 255, np.uint8), y=[0, 1, 0]))
-    assert loaded.x.shape == (3, 1, 2, 2)
-    assert (loaded.x == 1).all()
+@pytest.mark.parametrize(("dtype", "full"), [(np.uint8, 255), (np.uint16, 65535)])
+def test_images_get_a_channel_axis_and_are_scaled_when_taken(tmp_path: Path, dtype: type, full: int) -> None:
+    loaded = load_dataset(npz(tmp_path, x=np.full((3, 2, 2), full, dtype), y=[0, 1, 0]))
+    assert isinstance(loaded.x, np.ndarray)
+    assert loaded.x.dtype == dtype
+    part = loaded.take(np.array([2, 1]))
+    assert part.x.dtype == np.float32
+    assert (part.x.shape, part.y.tolist()) == ((2, 1, 2, 2), [0, 1])
+    assert (part.x == 1).all()
 
 
 def test_features_stay_as_they_are(tmp_path: Path) -> None:
     loaded = load_dataset(npz(tmp_path, x=np.array([[5, 250]], np.uint8), y=[0]))
-    assert loaded.x.tolist() == [[5, 250]]
+    part = loaded.take(np.array([0]))
+    assert part.x.dtype == np.float32
+    assert part.x.tolist() == [[5, 250]]
+
+
+@pytest.mark.parametrize("dtype", [np.uint16, np.int32, np.int64])
+def test_token_ids_reach_a_client_as_whole_numbers(tmp_path: Path, dtype: type) -> None:
+    config = msgspec.structs.replace(npz(tmp_path, x=np.arange(24, dtype=dtype).reshape(8, 3), y=Y), tokens=True)
+    client = load_client_data(make_spec("any", num_classes=1, data=config), 0)
+    assert client.train_x.dtype == np.int64
+    assert sorted(np.concatenate([client.train_x, client.test_x])[:, 0] % 3) == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("x", "text"),
+    [
+        (np.zeros((8, 3)), r"whole numbers \[N, length\], got float64 \[8, 3\]"),
+        (np.zeros((8, 3, 2), int), r"whole numbers \[N, length\], got int64 \[8, 3, 2\]"),
+        (np.array([[0, 1]] * 5 + [[3, -1]] * 3), "row 5 of x has a negative token id"),
+    ],
+)
+def test_what_is_no_token_id_is_refused(tmp_path: Path, x: np.ndarray, text: str) -> None:
+    config = msgspec.structs.replace(npz(tmp_path, x=x, y=np.zeros(8, int)), tokens=True)
+    with pytest.raises(ConfigError, match=text):
+        load_dataset(config)
 
 
 def test_the_root_may_be_the_file_itself(tmp_path: Path) -> None:
@@ -45,9 +78,32 @@ def test_the_root_may_be_the_file_itself(tmp_path: Path) -> None:
 
 
 def test_classes_come_from_the_config_or_from_the_labels(tmp_path: Path) -> None:
-    config = npz(tmp_path, x=images(), y=[0, 2, 0, 0, 0, 0, 0, 0])
+    config = npz(tmp_path, x=images(), y=[0, 2, 1, 0, 0, 0, 0, 0])
     assert dataset_classes(config) == ["0", "1", "2"]
     assert dataset_classes(DataConfig(dataset="npz", root="/nowhere", classes=["cat", "dog"])) == ["cat", "dog"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "text"),
+    [
+        ([1, 2, 3, 1, 1, 1, 1, 1], "labels 1, 2, 3, none is 0"),
+        ([0, 3, 7, 41, 0, 0, 0, 0], "labels 0, 3, 7, 41, none is 1"),
+        ([0, 1, 255, 0, 0, 0, 0, 0], "labels 0, 1, 255, none is 2"),
+        ([0, -100, 0, 0, 0, 0, 0, 0], "row 1 has label -100"),
+    ],
+)
+def test_labels_with_gaps_are_refused_unless_the_classes_are_named(
+    tmp_path: Path, labels: list[int], text: str
+) -> None:
+    config = npz(tmp_path, x=images(), y=labels)
+    for read in (load_dataset, dataset_classes):
+        with pytest.raises(ConfigError, match=text):
+            read(config)
+
+
+def test_a_named_class_may_have_no_samples(tmp_path: Path) -> None:
+    config = npz(tmp_path, x=images(), y=[0, 2, 0, 0, 0, 0, 0, 0])
+    assert len(load_dataset(msgspec.structs.replace(config, classes=["a", "b", "c"])).y) == 8
 
 
 def test_a_missing_file_is_named_with_the_way_to_get_it(tmp_path: Path) -> None:
@@ -60,9 +116,6 @@ def test_a_missing_file_is_named_with_the_way_to_get_it(tmp_path: Path) -> None:
 def test_an_unknown_data_set_is_answered_with_the_nearest() -> None:
     with pytest.raises(ConfigError, match="unknown dataset 'digit'; did you mean 'digits'"):
         load_dataset(DataConfig(dataset="digit"))
-
-
-Y = np.zeros(8, np.int64)
 
 
 @pytest.mark.parametrize(
@@ -84,6 +137,7 @@ Y = np.zeros(8, np.int64)
         ({"x": images(), "y": Y, "test_from": 8}, r"test_from must be a row number in 1..7, got 8"),
         ({"x": images(), "y": Y, "test_from": 0}, "test_from must be"),
         ({"x": images(), "y": Y, "test_from": 2.5}, "test_from must be"),
+        ({"x": images(), "y": Y, "test_from": [2, 3]}, "test_from must be"),
         ({"x": np.array([None] * 8), "y": Y}, "expected a numpy .npz file of plain arrays"),
     ],
 )
@@ -127,3 +181,17 @@ def test_without_test_from_the_global_test_set_is_all_test_parts(tmp_path: Path)
 def test_there_is_no_client_beyond_the_last() -> None:
     with pytest.raises(ConfigError, match="num_clients = 4: there is no client of index 4"):
         load_client_data(make_spec("any"), 4)
+
+
+def test_the_part_of_each_client_is_the_same_however_it_is_loaded() -> None:
+    pytest.importorskip("sklearn")
+    spec = make_spec("any", data=DataConfig(num_clients=2))
+    parts = ClientParts(spec)
+    for index in range(2):
+        alone, together = load_client_data(spec, index), parts.client(index)
+        assert (alone.train_x == together.train_x).all()
+        assert (alone.test_y == together.test_y).all()
+
+
+def test_a_run_has_its_name_for_each_data_set() -> None:
+    assert {"digits", "mnist", "fashion-mnist", "images", "npz", "CIFAR10"} <= set(dataset_names())

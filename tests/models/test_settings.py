@@ -92,10 +92,10 @@ def test_an_error_names_where_the_settings_came_from() -> None:
 
 
 def test_a_part_is_known_or_a_reference() -> None:
-    check_part("model.name", "cnn", ["cnn", "mlp"], "run.toml")
-    check_part("model.name", "package.module:Net", ["cnn", "mlp"], "run.toml")
+    check_part("model.name", "net", "cnn", ["cnn", "mlp"], "run.toml")
+    check_part("model.name", "net", "package.module:Net", ["cnn", "mlp"], "run.toml")
     with pytest.raises(ConfigError) as caught:
-        check_part("model.name", "cmn", ["cnn", "mlp"], "run.toml")
+        check_part("model.name", "net", "cmn", ["cnn", "mlp"], "run.toml")
     assert str(caught.value) == "run.toml [model]: unknown name 'cmn'; did you mean 'cnn'?"
 
 

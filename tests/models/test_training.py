@@ -8,7 +8,7 @@ import torch
 from models import nets, seeding
 from models.methods.api import Client, ClientContext
 from models.spec import TrainingConfig
-from models.training import Batch, TrainingDivergedError, train
+from models.training import Batch, TrainingDivergedError, count_steps, train
 from tests.models.small_run import make_data, make_spec
 from wire.payload import Nothing, Record
 
@@ -161,3 +161,102 @@ def test_training_lowers_the_loss() -> None:
 def test_a_loss_that_is_not_finite_is_an_error_that_names_the_client() -> None:
     with pytest.raises(TrainingDivergedError, match=r"client a: the training loss is (nan|inf); lower"):
         train(Recorder([0, 1, 2, 3] * 4, net="mlp"), config(lr=1e30, local_epochs=3), 0)
+
+
+class Narrow(Recorder):
+    """A client whose device has room for a few samples; `late`, a batch too large fails in its backward pass."""
+
+    def __init__(self, labels: Collection[int], room: int, net: str = "mlp", late: bool = False) -> None:
+        super().__init__(labels, net)
+        self.room = room
+        self.late = late
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        loss = super().loss(batch)
+        if len(batch.y) <= self.room:
+            return loss
+        if not self.late:
+            raise torch.OutOfMemoryError("no room")
+        bias = self.context.net.head.bias
+        bias.grad = torch.full_like(bias, 1e6)  # what a backward pass had got to
+        return RunsOut.apply(loss)  # type: ignore[no-any-return]
+
+
+class RunsOut(torch.autograd.Function):
+    """Passes on a loss and runs out of memory on the way back."""
+
+    @staticmethod
+    def forward(context: Any, loss: torch.Tensor) -> torch.Tensor:
+        return loss.clone()
+
+    @staticmethod
+    def backward(context: Any, *gradients: torch.Tensor) -> None:
+        raise torch.OutOfMemoryError("no room")
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("room", [1, 3, 5])
+def test_a_batch_that_does_not_fit_is_halved_and_gives_the_same_step(room: int, late: bool) -> None:
+    labels = [0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2]
+    whole, narrow = Recorder(labels, net="mlp"), Narrow(labels, room, late=late)
+    steps = config(batch_size=11, local_epochs=2, lr=0.1)
+    with pytest.warns(RuntimeWarning, match="does not fit into the device's memory: going on with"):
+        loss = train(narrow, steps, seed=0)
+    assert loss == pytest.approx(train(whole, steps, seed=0), abs=1e-6)
+    trained, expected = (nets.flatten_parameters(each.context.net) for each in (narrow, whole))
+    assert np.abs(trained - expected).max() < 1e-6
+
+
+def test_a_size_that_fits_is_kept_and_each_halving_is_said() -> None:
+    client = Narrow([0, 1, 2, 3] * 4, room=5)
+    with pytest.warns(RuntimeWarning) as told:
+        train(client, config(batch_size=8, local_epochs=2), seed=0)
+    assert sizes(client) == [8, 4, 4] + [4, 4] * 3
+    assert [str(each.message) for each in told] == [
+        "a batch of 8 samples does not fit into the device's memory: going on with 4 at a time"
+    ]
+
+
+def test_a_piece_of_one_sample_leaves_batch_norm_in_evaluation_mode() -> None:
+    client = Narrow([0, 1, 2], room=2, net="cnn")
+    with pytest.warns(RuntimeWarning):
+        train(client, config(), seed=0)
+    assert (sizes(client), client.norms_in_training) == ([3, 1, 1, 1], [True, False, False, False])
+    assert all(module.training for module in client.context.net.modules())
+
+
+def test_a_single_sample_that_does_not_fit_is_an_error() -> None:
+    with pytest.warns(RuntimeWarning), pytest.raises(torch.OutOfMemoryError):
+        train(Narrow([0, 1], room=0), config(), seed=0)
+
+
+@pytest.mark.parametrize("num_samples", [0, 1, 2, 3, 8, 9, 10])
+@pytest.mark.parametrize("batch_size", [1, 4])
+def test_steps_are_counted_as_they_are_taken(num_samples: int, batch_size: int) -> None:
+    client, steps = Recorder([0] * num_samples), config(batch_size=batch_size, local_epochs=3)
+    train(client, steps, seed=0)
+    assert count_steps(num_samples, steps) == len(client.batches)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.parametrize("net", ["mlp", "cnn", "fedpa-cnn"])
+def test_a_gpu_agrees_with_the_cpu_after_an_epoch(net: str) -> None:
+    seeding.set_threads(1)
+    trained = []
+    for device in ("cpu", "cuda"):
+        client = Recorder([0, 1, 2, 3] * 8, net)
+        x, y = client.context.train_x.to(device), client.context.train_y.to(device)
+        built = client.context.net.to(device)
+        client.start(ClientContext("a", built, torch.device(device), x, y, client.context.class_counts))
+        train(client, config(lr=0.01), seed=0)
+        trained.append(np.concatenate([nets.flatten_parameters(built), nets.flatten_buffers(built)]))
+    assert np.abs(trained[0] - trained[1]).max() < 1e-4
+
+
+def test_a_net_for_texts_trains_like_any_other() -> None:
+    client = Recorder([0, 1, 2, 3] * 4)
+    texts, y = torch.arange(1, 17).reshape(4, 4)[client.context.train_y], client.context.train_y
+    built = nets.build_net("fasttext", (4,), 6, 4, dtype="int64", vocab_size=100)
+    client.start(ClientContext("a", built, torch.device("cpu"), texts, y, client.context.class_counts))
+    train(client, config(local_epochs=30, lr=0.5), seed=0)
+    assert (built(texts).argmax(dim=1) == y).all()

@@ -26,6 +26,9 @@ Frames = Sequence[bytes | memoryview]
 MAX_FRAMES = 2
 """A message is a header and at most one buffer."""
 
+MAX_JOINED_BYTES = 64 * 1024
+"""Up to this size a message is written as one piece."""
+
 LAST_LINES = 12
 """Lines of a child's output that are quoted when it died."""
 
@@ -144,7 +147,7 @@ class Child(asyncio.Protocol):
 
     def send(self, frames: Frames) -> None:
         """Queue one message for the child, also before it has started."""
-        for chunk in (_prefix(frames), *frames):
+        for chunk in _chunks(frames):
             if self._transport is None:
                 self._early.append(chunk)
             elif not self._transport.is_closing() and len(chunk):
@@ -235,6 +238,12 @@ class Child(asyncio.Protocol):
                 start += size
         del self._received[:start]
         return frames
+
+
+def _chunks(frames: Frames) -> Frames:
+    """Return a message in pieces: one if it is small, as every piece wakes the child, else none is copied."""
+    pieces = (_prefix(frames), *frames)
+    return [b"".join(pieces)] if sum(map(len, frames)) <= MAX_JOINED_BYTES else pieces
 
 
 def _prefix(frames: Frames) -> bytes:

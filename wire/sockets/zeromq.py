@@ -77,7 +77,11 @@ class _Endpoint:
                 frames = self._socket.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 return
-            self._arrived(frames)
+            try:
+                self._arrived(frames)
+            except Exception:
+                self._look_again()  # there may be more, and nothing else would say so
+                raise
         self._look_again()
 
     def _arrived(self, frames: list[bytes]) -> None:
@@ -169,6 +173,7 @@ class Dealer(_Endpoint):
         if not self.closed:
             self._loop.remove_reader(self._monitor.FD)
             self._socket.disable_monitor()
+            self._monitor.close(0)
         super().close()
 
     def _drain_monitor(self) -> None:

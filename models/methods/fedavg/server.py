@@ -35,8 +35,8 @@ class FedAvgServer(Server):
             num_updates += 1
             weight = int(update.record.num_train[0])
             if weight:
-                _add(parameters, update.client, "parameters", update.record.parameters, weight)
-                _add(buffers, update.client, "buffers", update.record.buffers, weight)
+                add_named(parameters, update.client, "parameters", update.record.parameters, weight)
+                add_named(buffers, update.client, "buffers", update.record.buffers, weight)
         if not parameters.weight:
             raise RoundFailedError(f"round {round}: none of {num_updates} updates has a train sample")
         self._parameters = parameters.mean().astype(np.float32)  # Algorithm 1: w <- sum_k n_k / n * w_k
@@ -53,7 +53,12 @@ class FedAvgServer(Server):
         self._buffers = arrays.get("buffers", _NOTHING)
 
 
-def _add(mean: WeightedMean, client: str, what: str, array: np.ndarray, weight: int) -> None:
+def add_named(mean: WeightedMean, client: str, what: str, array: np.ndarray, weight: int) -> None:
+    """Take one client's array into a mean.
+
+    Raises:
+        RoundFailedError: its size differs from the other clients'; the text names the client and the array.
+    """
     try:
         mean.add(array, weight)
     except ValueError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -29,8 +30,9 @@ class Prototypes(Record):
     classes: np.ndarray = class_ids("C")
 
 
+@functools.cache
 def some_prototypes() -> Prototypes:
-    """Return a record of the size that is measured."""
+    """Return a record of the size that is measured, always the same."""
     prototypes = np.linspace(-1.0, 1.0, NUM_CLASSES * FEATURE_DIM, dtype=np.float32).reshape(NUM_CLASSES, FEATURE_DIM)
     return Prototypes(prototypes, np.arange(NUM_CLASSES, dtype=np.uint32), np.arange(NUM_CLASSES, dtype=np.uint16))
 

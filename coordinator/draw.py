@@ -1,0 +1,39 @@
+"""Writes which samples each client of a loopback run is given: a process of its own, as it loads the data set.
+
+    python -I -m coordinator.draw RUN_DIR MODULES
+
+The clients draw the same by themselves; this is for people who want to see it, or to use it again (`indices`).
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from coordinator.config import load
+from coordinator.run_folder import RunFolder
+from models.data import load_labels
+from models.partition import drawn_indices
+from wire.sockets.child import end_with_parent
+
+
+def draw(path: Path) -> None:
+    """Write `indices.npz` into a run folder."""
+    folder = RunFolder.open(path)
+    config = load(folder.config_path, ())
+    rows = drawn_indices(config.data, load_labels(config.data), config.run.seed)
+    np.savez_compressed(folder.indices_path, **rows)  # type: ignore[arg-type]
+
+
+def main() -> None:
+    """Draw for the run folder that the command line names."""
+    end_with_parent()
+    run_dir, modules = sys.argv[1:]
+    sys.path.append(modules)
+    draw(Path(run_dir))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""One policy for images of all kinds: so many channels, one size, 0..1.
+
+Grey, palette, 1-bit, CMYK and 8-bit colour become grey or RGB as Pillow converts them; transparency is dropped, so a
+transparent red pixel is red. 16-bit grey is scaled by 65535. What has a larger or an unknown range is refused, never
+clipped.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from models.spec import ConfigError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+def require_pillow() -> None:
+    """Raise `ConfigError` with the way to get it where Pillow is missing."""
+    try:
+        import PIL  # noqa: F401
+    except ImportError:
+        raise ConfigError("[data] reading images needs Pillow: pip install 'protoedge[train]'") from None
+
+
+def read_image(path: Path, channels: int, size: int) -> np.ndarray:
+    """Return the image of a file, float32 [channels, size, size] in 0..1.
+
+    Raises:
+        ValueError: it is not an image, is cut short, or has a range that is not known.
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(path) as image:
+            return image_array(image, channels, size)
+    except (OSError, SyntaxError, EOFError, IndexError, struct.error, Image.DecompressionBombError) as error:
+        reason = "not an image" if isinstance(error, UnidentifiedImageError) else str(error)
+        raise ValueError(reason) from None
+
+
+def image_array(image: Image, channels: int, size: int) -> np.ndarray:
+    """Return a Pillow image as float32 [channels, size, size] in 0..1; raises as `read_image` does."""
+    from PIL import Image
+
+    if image.mode.startswith("I") or image.mode == "F":
+        grey = Image.fromarray(_sixteen_bits(image))
+        return np.repeat(_resized(grey, size)[None], channels, axis=0)
+    if image.mode in ("P", "PA"):
+        image = image.convert("RGBA")  # keeps Pillow from warning of transparency that is dropped next
+    pixels = _resized(image.convert("L" if channels == 1 else "RGB"), size) / np.float32(255)
+    return pixels[None] if channels == 1 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+
+def _sixteen_bits(image: Image) -> np.ndarray:
+    """Return a grey image of more than 8 bits, float32 [height, width] in 0..1."""
+    values = np.asarray(image)
+    if image.mode == "F" or values.min(initial=0) < 0 or values.max(initial=0) > 65535:
+        raise ValueError(f"expected 8 or 16 bits per channel, got mode {image.mode} with values to {values.max()}")
+    return values.astype(np.float32) / np.float32(65535)
+
+
+def _resized(image: Image, size: int) -> np.ndarray:
+    from PIL import Image
+
+    if image.size != (size, size):
+        image = image.resize((size, size), Image.Resampling.BILINEAR)
+    return np.asarray(image, np.float32)

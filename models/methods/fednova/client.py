@@ -1,0 +1,45 @@
+"""The client half of FedNova: trains as in federated averaging and sends how far it went, for each step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from models.methods.fedavg import Downlink
+from models.methods.fedavg.client import FedAvgClient
+from models.methods.fednova import Uplink, accumulated_steps
+from models.nets import flatten_buffers, flatten_parameters
+from models.training import count_steps
+from wire.payload import Record
+
+if TYPE_CHECKING:
+    from models.training import Progress
+
+_NOTHING = np.zeros(0, np.float32)
+
+
+class FedNovaClient(FedAvgClient):
+    """Sends its normalised update, and in the first round also where it started."""
+
+    def receive(self, exchange: str, downlink: Downlink) -> None:
+        """Install the global model; before there is one keep the initial model."""
+        super().receive(exchange, downlink)
+        self._is_known = downlink.parameters.size > 0
+
+    def local_train(self, exchange: str, seed: int, on_progress: Progress | None) -> float:
+        """Train, and remember where that started."""
+        self._start = flatten_parameters(self.context.net)
+        return super().local_train(exchange, seed, on_progress)
+
+    def uplink(self, exchange: str) -> Record:
+        """Return the normalised update, or nothing of weight 0 if there is no train sample."""
+        num_train = len(self.context.train_y)
+        num_steps = count_steps(num_train, self.spec.training)
+        told = (np.array([num_steps], np.uint32), np.array([num_train], np.uint32))
+        if not num_train:
+            return Uplink(_NOTHING, _NOTHING, _NOTHING, *told)
+        moved = self._start - flatten_parameters(self.context.net)
+        steps = accumulated_steps(num_steps, self.spec.training)
+        direction = (moved / max(steps, 1.0)).astype(np.float32)  # Eq. (2); without steps nothing has moved
+        return Uplink(direction, flatten_buffers(self.context.net), _NOTHING if self._is_known else self._start, *told)

@@ -1,0 +1,35 @@
+"""The client half of FedProx: the loss grows with the distance from the model that came."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from models.methods.fedavg.client import FedAvgClient
+
+if TYPE_CHECKING:
+    from models.training import Batch, Progress
+
+
+class FedProxClient(FedAvgClient):
+    """Trains near the model that came; before the first average, near the initial one."""
+
+    def local_train(self, exchange: str, seed: int, on_progress: Progress | None) -> float:
+        """Train, and hold the model that came on the device no longer than that."""
+        if self.config.proximal_weight:
+            self._global = [tensor.detach().clone() for tensor in self.context.net.parameters()]
+        try:
+            return super().local_train(exchange, seed, on_progress)
+        finally:
+            self._global = []
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        """Return cross-entropy plus the weighted squared distance to the global model."""
+        loss = super().loss(batch)
+        if not self.config.proximal_weight:
+            return loss
+        pairs = zip(self.context.net.parameters(), self._global, strict=True)
+        distance = torch.stack([(own - kept).square().sum() for own, kept in pairs]).sum()
+        total: torch.Tensor = loss + self.config.proximal_weight / 2 * distance  # Eq. (2)
+        return total

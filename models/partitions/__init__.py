@@ -1,0 +1,1 @@
+"""The partitions, by what they draw; `models.partition` says what one is."""

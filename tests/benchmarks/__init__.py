@@ -1,0 +1,1 @@
+"""Benchmarks: `python -m tests.benchmarks` prints the figures of this machine beside their targets."""

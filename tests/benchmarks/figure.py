@@ -1,0 +1,95 @@
+"""What a benchmark measured: figures beside their targets and limits, and the table of them."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+NOTE = "spread: smallest .. largest; for coordination and round: median .. 95th percentile over the rounds"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure: the median of what was measured, with its spread.
+
+    `target` is a bound that the project has set itself. `limit` is what the same machine takes, in the same run, for
+    the least that could do the job.
+    """
+
+    name: str
+    unit: str
+    median: float
+    smallest: float
+    largest: float
+    num_samples: int
+    target: float | None = None
+    at_least: bool = False
+    limit: float | None = None
+    limit_name: str = ""
+
+    @classmethod
+    def of(cls, name: str, unit: str, samples: Sequence[float], **about: Any) -> Figure:
+        """Return the figure that these samples make; see the fields for what can be said about it."""
+        return cls(name, unit, statistics.median(samples), min(samples), max(samples), len(samples), **about)
+
+    @classmethod
+    def of_rounds(cls, name: str, spread: dict[str, float], num_rounds: int, **about: Any) -> Figure:
+        """Return the figure of a summary's durations, of which median and 95th percentile are known, in ms."""
+        median, p95 = 1000 * spread["median"], 1000 * spread["p95"]
+        return cls(name, "ms", median, median, p95, num_rounds, **about)
+
+    @property
+    def verdict(self) -> Literal["reached", "missed", ""]:
+        """Whether the median keeps to the target."""
+        if self.target is None:
+            return ""
+        kept = self.median >= self.target if self.at_least else self.median < self.target
+        return "reached" if kept else "missed"
+
+    @property
+    def ratio_to_limit(self) -> float | None:
+        """How many times the limit the median is."""
+        return self.median / self.limit if self.limit else None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything there is to know, for a file."""
+        return {**asdict(self), "verdict": self.verdict, "ratio_to_limit": self.ratio_to_limit}
+
+
+def slope(xs: Sequence[float], ys: Sequence[float]) -> float:
+    """Return the least-squares slope of ys over xs."""
+    return float(np.polyfit(xs, ys, 1)[0])
+
+
+def table(figures: Sequence[Figure]) -> str:
+    """Return the figures as aligned lines."""
+    header = ("figure", "target", "median", "spread", "samples", "of limit", "verdict")
+    rows = [header, *(_row(figure) for figure in figures)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
+    lines = []
+    for row in rows:
+        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:], NOTE])
+
+
+def _row(figure: Figure) -> tuple[str, ...]:
+    bound = "" if figure.target is None else f"{'>=' if figure.at_least else '<'} {figure.target:g}"
+    ratio = f"{figure.ratio_to_limit:.1f} x {figure.limit_name}" if figure.ratio_to_limit else ""
+    return (
+        f"{figure.name} ({figure.unit})",
+        bound,
+        _shown(figure.median),
+        f"{_shown(figure.smallest)} .. {_shown(figure.largest)}",
+        str(figure.num_samples),
+        ratio,
+        figure.verdict,
+    )
+
+
+def _shown(number: float) -> str:
+    return f"{number:.4g}" if abs(number) < 10_000 else f"{number:,.0f}"

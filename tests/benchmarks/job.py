@@ -1,0 +1,121 @@
+"""A loopback run as a subprocess, and what its processes take while it is at work."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+
+PLUGINS = Path(__file__).with_name("plugins")
+
+TIMEOUT_S = 600.0
+"""No run of a benchmark takes longer."""
+
+KINDS = ("coordinator", "aggregator", "client", "trainer")
+
+
+class JobError(Exception):
+    """A run that did not end as it should; the text holds its last lines."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run that is over."""
+
+    folder: Path
+    summary: dict[str, Any]
+    wall_s: float
+
+
+class RunningJob:
+    """A run at work."""
+
+    def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
+        self._process = process
+        self.folder = folder
+
+    def rounds_closed(self) -> int:
+        """Return how many rounds are over so far."""
+        metrics = self.folder / "metrics.jsonl"
+        return metrics.read_text().count('"kind":"exchange"') if metrics.exists() else 0
+
+    def processes(self) -> Iterator[tuple[str, psutil.Process]]:
+        """Yield the kind of every process of the run, and the process."""
+        main = psutil.Process(self._process.pid)
+        for process in (main, *main.children(recursive=True)):
+            try:
+                yield kind_of(process.cmdline()), process
+            except psutil.Error:
+                continue
+
+
+def kind_of(command: Sequence[str]) -> str:
+    """Return the kind of a process by its command."""
+    marks = {"coordinator.aggregator": "aggregator", "edge_client.trainer": "trainer", "edge_client": "client"}
+    return next((kind for mark, kind in marks.items() if mark in command), "coordinator")
+
+
+def run(settings: Sequence[str], out: Path, watch: Callable[[RunningJob], None] | None = None) -> Job:
+    """Run `coordinator loopback` to its end.
+
+    Args:
+        settings: each a `table.key=value`.
+        out: where the run folder is made.
+        watch: called now and then while the run is at work.
+
+    Raises:
+        JobError: the run failed.
+    """
+    started = time.monotonic()
+    command = [sys.executable, "-I", "-m", "coordinator", "loopback", "--set", f"run.dir={out}"]
+    command += [part for setting in settings for part in ("--set", setting)]
+    log = out / "loopback.log"
+    with log.open("w") as errors, _started(command, errors) as process:
+        assert process.stdout is not None
+        folder = Path(process.stdout.readline().partition(": ")[2].strip())
+        running = RunningJob(process, folder)
+        while process.poll() is None and time.monotonic() - started < TIMEOUT_S:
+            if watch is not None:
+                watch(running)
+            time.sleep(0.05)
+        wall_s = time.monotonic() - started
+    summary = folder / "summary.json"
+    if process.returncode or not summary.exists():
+        raise JobError(f"{' '.join(command)} ended with {process.returncode}:\n{log.read_text()[-2000:]}")
+    return Job(folder, json.loads(summary.read_text()), wall_s)
+
+
+def noop_settings(out: Path, num_clients: int, num_rounds: int, store: str) -> list[str]:
+    """Return the settings of a run whose clients compute nothing, on data that is made here."""
+    data = out / "noop.npz"
+    labels = np.arange(10 * num_clients * 10) % 10
+    np.savez(data, x=np.zeros((len(labels), 4), np.float32), y=labels)
+    return [
+        "method.name=noop:METHOD",
+        "data.dataset=npz",
+        f"data.root={data}",
+        "data.partition=iid",
+        f"data.num_clients={num_clients}",
+        f"run.num_rounds={num_rounds}",
+        f"run.store={store}",
+        "round.min_clients=1",
+    ]
+
+
+@contextmanager
+def _started(command: Sequence[str], errors: Any) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(command, cwd=PLUGINS, stdout=subprocess.PIPE, stderr=errors, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()

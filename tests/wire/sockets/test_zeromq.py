@@ -1,0 +1,298 @@
+"""The two ends of a connection on a running event loop; everything on 127.0.0.1."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Coroutine
+from typing import TypeVar
+
+import pytest
+import zmq
+
+from wire.sockets.zeromq import ROUTE_BYTES, AddressInUseError, Context, Dealer, Router
+
+WAIT_S = 10.0
+
+LIMIT = 1 << 20
+
+Frames = list[bytes]
+
+
+class Hub:
+    """A router, the dealers that a test asks for, and all that came to either."""
+
+    def __init__(self, bench: Bench, address: str) -> None:
+        self.came: list[tuple[bytes, Frames]] = []
+        self.answers: list[Frames] = []
+        self.lost: list[str] = []
+        self.echoes = False
+        self.chokes_on: bytes | None = None
+        self._bench = bench
+        self.router = bench.keep(Router(bench.context, address, LIMIT, self._take))
+
+    def dealer(self, address: str = "") -> Dealer:
+        """Connect to the router, or elsewhere."""
+        address = address or self.router.address
+        return self._bench.keep(Dealer(self._bench.context, address, LIMIT, self._take_answer, self.lost.append))
+
+    async def route_of(self, dealer: Dealer) -> bytes:
+        """Have a dealer say something, and return the route that it came by."""
+        before = len(self.came)
+        assert dealer.send([b"hello"])
+        await until(lambda: len(self.came) > before)
+        return self.came[-1][0]
+
+    def _take(self, route: bytes, frames: Frames) -> None:
+        if frames == [self.chokes_on]:
+            raise ValueError("cannot swallow this")
+        self.came.append((route, frames))
+        if self.echoes:
+            assert self.router.send(route, frames)
+
+    def _take_answer(self, frames: Frames) -> None:
+        self.answers.append(frames)
+
+
+class Bench:
+    """Where a test sets up its hubs; all their ends are closed at its end."""
+
+    def __init__(self) -> None:
+        self.context: Context = zmq.Context(io_threads=1)
+        self._ends: list[Router | Dealer] = []
+
+    def hub(self, address: str = "127.0.0.1:0") -> Hub:
+        """Make a router."""
+        return Hub(self, address)
+
+    def keep(self, end: EndT) -> EndT:
+        """Close this one at the end."""
+        self._ends.append(end)
+        return end
+
+    def run(self, main: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Run a test's coroutine."""
+        try:
+            asyncio.run(self._main(main))
+        finally:
+            self.context.destroy(linger=0)
+
+    async def _main(self, main: Callable[[], Coroutine[None, None, None]]) -> None:
+        try:
+            await main()
+        finally:
+            for end in self._ends:
+                end.close()
+
+
+EndT = TypeVar("EndT", Router, Dealer)
+
+
+@pytest.fixture
+def bench() -> Bench:
+    """Give a test a place to set up."""
+    return Bench()
+
+
+async def until(found: Callable[[], object]) -> None:
+    """Wait until something is true; fails if it never is."""
+
+    async def poll() -> None:
+        while not found():
+            await asyncio.sleep(0.001)
+
+    await asyncio.wait_for(poll(), WAIT_S)
+
+
+def closed_address() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return "{}:{}".format(*listener.getsockname())
+
+
+def test_frames_go_both_ways_unchanged(bench: Bench) -> None:
+    async def main() -> None:
+        hub = bench.hub()
+        hub.echoes = True
+        dealer = hub.dealer()
+        messages: list[Frames] = [[b""], [b"header"], [b"header", b""], [b"header", bytes(range(256)) * 1000]]
+        for frames in messages:
+            assert dealer.send([memoryview(frame) for frame in frames])
+        await until(lambda: len(hub.answers) == len(messages))
+        assert hub.answers == [frames for _, frames in hub.came] == messages
+
+    bench.run(main)
+
+
+def test_a_burst_arrives_whole_and_in_order(bench: Bench) -> None:
+    """The descriptor wakes the loop once for any number of messages."""
+
+    async def main() -> None:
+        hub = bench.hub()
+        route = await hub.route_of(hub.dealer())
+        sent = [[b"%d" % number] for number in range(900)]
+        assert all(hub.router.send(route, frames) for frames in sent)
+        await until(lambda: len(hub.answers) == len(sent))
+        assert hub.answers == sent
+
+    bench.run(main)
+
+
+def test_a_send_does_not_eat_the_wake_up_of_a_receive(bench: Bench) -> None:
+    """Both sides send from within their callbacks, a thousand times to and fro."""
+
+    async def main() -> None:
+        hub = bench.hub()
+        hub.echoes = True
+
+        def answer(frames: Frames) -> None:
+            hub.answers.append(frames)
+            if len(hub.answers) < 1000:
+                assert dealer.send([b"%d" % len(hub.answers)])
+
+        dealer = bench.keep(Dealer(bench.context, hub.router.address, LIMIT, answer, hub.lost.append))
+        dealer.send([b"0"])
+        await until(lambda: len(hub.answers) == 1000)
+        assert hub.answers == [[b"%d" % number] for number in range(1000)]
+
+    bench.run(main)
+
+
+def test_each_connection_has_a_route_of_its_own(bench: Bench) -> None:
+    async def main() -> None:
+        hub = bench.hub()
+        routes = [await hub.route_of(hub.dealer()) for _ in range(3)]
+        assert len(set(routes)) == 3
+        assert {len(route) for route in routes} == {ROUTE_BYTES}
+        assert hub.router.send(routes[1], [b"to you alone"])
+        await until(lambda: hub.answers)
+        assert hub.answers == [[b"to you alone"]]
+
+    bench.run(main)
+
+
+def test_what_cannot_be_delivered_is_said(bench: Bench) -> None:
+    async def main() -> None:
+        hub = bench.hub()
+        assert not hub.router.send(b"\0nope", [b"x"])
+        dealer = hub.dealer()
+        route = await hub.route_of(dealer)
+        assert hub.router.send(route, [b"x"])
+        dealer.close()
+        await until(lambda: not hub.router.send(route, [b"x"]))
+        assert await hub.route_of(hub.dealer()) != route
+
+    bench.run(main)
+
+
+def test_a_dealer_without_a_peer_queues_little(bench: Bench) -> None:
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as mute:
+            dealer = bench.hub().dealer("{}:{}".format(*mute.getsockname()))
+            queued = sum(dealer.send([b"x"]) for _ in range(1000))
+            assert 0 < queued < 100
+            dealer.close()
+
+    bench.run(main)
+
+
+def test_a_refused_connection_is_reported(bench: Bench) -> None:
+    async def main() -> None:
+        hub = bench.hub()
+        hub.dealer(closed_address())
+        await until(lambda: hub.lost)
+        assert hub.lost == ["the connection to the coordinator is gone"]
+
+    bench.run(main)
+
+
+def test_a_lost_connection_is_reported_to_those_who_had_it(bench: Bench) -> None:
+    async def main() -> None:
+        gone, stays = bench.hub(), bench.hub()
+        dealers = [gone.dealer(), stays.dealer()]
+        for hub, dealer in zip((gone, stays), dealers, strict=True):
+            await hub.route_of(dealer)
+        gone.router.close()
+        await until(lambda: gone.lost)
+        assert stays.lost == []
+        assert not dealers[0].closed
+
+    bench.run(main)
+
+
+def test_a_peer_that_sends_more_than_the_limit_loses_its_connection_alone(bench: Bench) -> None:
+    async def main() -> None:
+        hub, other = bench.hub(), bench.hub()
+        big = other.dealer(hub.router.address)
+        small = hub.dealer()
+        await hub.route_of(small)
+        assert big.send([bytes(LIMIT + 1)])
+        await until(lambda: other.lost)
+        await hub.route_of(small)
+        assert [frames for _, frames in hub.came] == [[b"hello"], [b"hello"]]
+        assert hub.lost == []
+
+    bench.run(main)
+
+
+def test_what_was_sent_last_is_delivered_after_a_close(bench: Bench) -> None:
+    async def main() -> None:
+        hub = bench.hub()
+        dealer = hub.dealer()
+        dealer.send([b"goodbye"])
+        dealer.close()
+        dealer.close()
+        await until(lambda: hub.came)
+        assert hub.came[0][1] == [b"goodbye"]
+
+    bench.run(main)
+
+
+def test_a_callback_that_fails_does_not_hold_up_the_messages_behind(bench: Bench) -> None:
+    async def main() -> None:
+        hub = bench.hub()
+        noted: list[str] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: noted.append(str(told["exception"])))
+        dealer = hub.dealer()
+        await hub.route_of(dealer)
+        hub.chokes_on = b"bad"
+        for content in (b"good", b"bad", b"better", b"bad", b"best"):
+            dealer.send([content])
+        await until(lambda: len(hub.came) == 4)
+        assert [frames for _, frames in hub.came[1:]] == [[b"good"], [b"better"], [b"best"]]
+        assert noted == ["cannot swallow this"] * 2
+
+    bench.run(main)
+
+
+def test_an_address_that_cannot_be_bound_is_named(bench: Bench) -> None:
+    async def main() -> None:
+        address = bench.hub().router.address
+        with pytest.raises(AddressInUseError, match=f"cannot listen on {address}: Address already in use"):
+            bench.hub(address)
+        with pytest.raises(AddressInUseError, match="cannot listen on 203.0.113.1:0: "):
+            bench.hub("203.0.113.1:0")
+
+    bench.run(main)
+
+
+def test_any_free_port_is_named(bench: Bench) -> None:
+    async def main() -> None:
+        host, _, port = bench.hub().router.address.rpartition(":")
+        assert host == "127.0.0.1"
+        assert int(port) > 0
+
+    bench.run(main)
+
+
+def test_ipv6(bench: Bench) -> None:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("there is no IPv6 here")
+
+    async def main() -> None:
+        hub = bench.hub("[::1]:0")
+        assert hub.router.address.startswith("[::1]:")
+        await hub.route_of(hub.dealer())
+
+    bench.run(main)
