@@ -69,6 +69,9 @@ def recorded(config: RunConfig, mode: str, init_from: Path | None, go: Go) -> Ex
     record = RunRecord(folder, mode, config.run.store == "memory", display, start)
     try:
         code = go(config.spec(folder.run_id, classes), record)
+    except ConfigError:
+        folder.discard()
+        raise
     except StoreError as error:
         raise ConfigError(f"[run] dir: {error}") from None
     finally:

@@ -10,7 +10,7 @@ import asyncio
 import signal
 import traceback
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,17 +45,20 @@ from wire.messages import (
     Refusal,
     RefusalCode,
     Task,
-    Timing,
     Update,
     Welcome,
 )
 from wire.messages import Constant as ConstantMessage
 from wire.sockets.zeromq import Context, Router
+from wire.timing import Timing, split_timing
 
 FIRST_NOTE_S = 3.0
 """People are told what the run waits for after this time, and then every NOTE_EVERY_S."""
 
 NOTE_EVERY_S = 30.0
+
+ACK_AFTER_S = 0.1
+"""A durable update is acknowledged so much later, unless its client gets the next task first, which says as much."""
 
 WATCH_EVERY_S = 0.2
 """How often a loopback run looks after its own client processes."""
@@ -89,6 +92,7 @@ class Coordinator:
         self._conductor = Conductor(
             self._rounds, self._method, self._half, record, self._ledger, self._now, self._feed, self._finish
         )
+        self._acks: dict[str, Ack] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_unset = False
         self._num_junk = 0
@@ -136,6 +140,7 @@ class Coordinator:
         outcome = {ExitCode.FINISHED: "finished", ExitCode.INTERRUPTED: "interrupted"}.get(code, "failed")
         if self._timer is not None:
             self._timer.cancel()
+        self._send_acks()
         self._lobby.close()
         finish = encode(Finish(self._token, outcome, reason))
         for client in self._lobby.clients:
@@ -153,9 +158,10 @@ class Coordinator:
 
     # Messages
 
-    def _on_message(self, route: bytes, frames: list[bytes]) -> None:
+    def _on_message(self, route: bytes, frames: Frames) -> None:
         now = self._now()
         try:
+            frames, timing = split_timing(frames)
             message, packed = decode(frames, max_bytes=self._config.transport.max_message_bytes)
         except DecodeError as error:
             self._num_junk += 1
@@ -164,20 +170,19 @@ class Coordinator:
             return
         client = self._lobby.take(route, message, now)
         if client is not None and not self._ended.done():
-            self._take(client, message, packed, frames, now)
+            if isinstance(message, Update) and packed is not None:
+                self._on_update(client, message, packed, frames, timing)
+            else:
+                self._take(client, message, now)
         self._set_timer()
 
-    def _take(self, client: str, message: Message, packed: Packed | None, frames: list[bytes], now: float) -> None:
-        if isinstance(message, Update) and packed is not None:
-            self._on_update(client, message, packed, frames, now)
-        elif isinstance(message, Timing):
-            self._conductor.exchange.time(client, message)
-        elif isinstance(message, Progress):
+    def _take(self, client: str, message: Message, now: float) -> None:
+        if isinstance(message, Progress):
             self._feed(rounds.ProgressMade(client, message.round, message.exchange, now))
         elif isinstance(message, Offer) and self._may_send(client, message.run, message.round, message.exchange):
             self._grant(self._grants.offer(client))
 
-    def _on_update(self, client: str, update: Update, packed: Packed, frames: list[bytes], now: float) -> None:
+    def _on_update(self, client: str, update: Update, packed: Packed, frames: Frames, timing: Timing | None) -> None:
         if not self._may_send(client, update.run, update.round, update.exchange):
             return
         misfit = self._conductor.misfit(client, packed, self._spec.num_classes)
@@ -187,8 +192,8 @@ class Coordinator:
             return
         exchange, num_train = self._conductor.exchange, self._lobby.announced[client].num_train
         exchange.accept(client, num_train, packed)
-        report = Report.of(update.evaluations, exchange.timings.get(client))
-        self._ledger.update_accepted(client, cost_of(packed, frames), report, now)
+        now = self._now()
+        self._ledger.update_accepted(client, cost_of(packed, frames), Report.of(update.evaluations, timing), now)
         self._record.put_update(update, client, num_train, frames, lambda: self._on_durable(client, exchange))
         self._display.progress(update.round, update.exchange, len(exchange.accepted), len(self._rounds.cohort))
         self._grant(self._grants.release(client))
@@ -208,7 +213,15 @@ class Coordinator:
 
     def _on_durable(self, client: str, exchange: OpenExchange) -> None:
         exchange.settle(client, self._record.spills(exchange.accepted[client].packed))
-        self._lobby.send(client, encode(Ack(self._token, exchange.round, exchange.index)), self._now())
+        if not self._acks:
+            self._loop.call_later(ACK_AFTER_S, self._send_acks)
+        self._acks[client] = Ack(self._token, exchange.round, exchange.index)
+
+    def _send_acks(self) -> None:
+        """Acknowledge what is durable, but for those whose next task has done so by now."""
+        acks, self._acks = self._acks, {}
+        for client, ack in acks.items():
+            self._lobby.send(client, encode(ack), self._now())
 
     def _refuse(self, refusal: rounds.Refuse) -> None:
         self._ledger.refused(refusal.code)
@@ -246,16 +259,18 @@ class Coordinator:
         """Give the rounds an event; what takes time is queued, what does not is done now."""
         if self._ended.done():
             return
+        tasks: list[str] = []
         for instruction in self._rounds.handle(event):
             if isinstance(instruction, rounds.Configure):
                 self._grants.clear()
                 self._record.write_histogram(self._spec, self._lobby.announced)
             if isinstance(instruction, rounds.SendTask):
-                self._send_task(instruction.client)
+                tasks.append(instruction.client)
             elif isinstance(instruction, rounds.Refuse):
                 self._refuse(instruction)
             elif not isinstance(instruction, rounds.Accept):
                 self._conductor.put(instruction)
+        self._send_tasks(tasks)
         self._set_timer()
 
     def _set_timer(self) -> None:
@@ -278,13 +293,19 @@ class Coordinator:
         self._feed(rounds.Ticked(now))
         self._set_timer()
 
-    def _send_task(self, client: str) -> None:
-        where = (self._rounds.round, self._rounds.exchange)
-        task = Task(self._token, *where, self._rounds.kept.get(client, 0), self._rounds.base)
-        downlink = self._conductor.exchange.downlink
-        frames = encode(task, downlink, self._config.transport.max_message_bytes)
-        if self._lobby.send(client, frames, self._now()):
-            self._ledger.task_sent(client, cost_of(downlink, frames), self._now())
+    def _send_tasks(self, clients: Sequence[str]) -> None:
+        """Send the open exchange's task; it is the same for all whose last round that counted is the same."""
+        downlink, kept = self._conductor.exchange.downlink, self._rounds.kept
+        encoded = {round: self._encode_task(round, downlink) for round in {kept.get(client, 0) for client in clients}}
+        for client in clients:
+            frames = encoded[kept.get(client, 0)]
+            if self._lobby.send(client, frames, self._now()):
+                self._acks.pop(client, None)
+                self._ledger.task_sent(client, cost_of(downlink, frames), self._now())
+
+    def _encode_task(self, kept: int, downlink: Packed) -> Frames:
+        task = Task(self._token, self._rounds.round, self._rounds.exchange, kept, self._rounds.base)
+        return encode(task, downlink, self._config.transport.max_message_bytes)
 
     async def _work(self) -> None:
         """Begin the server half, let clients in, then carry out what the rounds instruct."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from models.methods.api import Exchange
 from wire.encoding import Packed, unpack
 from wire.errors import DecodeError, RecordError
-from wire.messages import Timing
 from wire.payload import Nothing, Record
 
 
@@ -30,7 +29,6 @@ class OpenExchange:
         self.index = index
         self.downlink = downlink
         self.accepted: dict[str, Accepted] = {}
-        self.timings: dict[str, Timing] = {}
         self._name = declared.name if declared else "evaluation"
         self._record: type[Record] = declared.uplink if declared else Nothing
 
@@ -45,11 +43,6 @@ class OpenExchange:
     def accept(self, client: str, num_train: int, packed: Packed) -> None:
         """Take an update."""
         self.accepted[client] = Accepted(num_train, packed)
-
-    def time(self, client: str, timing: Timing) -> None:
-        """Keep how long a client says it worked, if that is about this exchange."""
-        if (timing.round, timing.exchange) == (self.round, self.index):
-            self.timings[client] = timing
 
     def is_durable(self, client: str) -> bool:
         """Say whether this client's update is accepted and can no longer be lost."""

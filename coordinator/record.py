@@ -25,9 +25,14 @@ from wire.encoding import Packed, encode, pack, unpack
 from wire.messages import Ready, Update
 from wire.payload import Payload
 from wire.sockets.child import peak_rss_bytes
+from wire.tensors import Buffer
 
 PIPE_BYTES = 1 << 32
 """No size limit on what is stored: what the network may carry was limited before."""
+
+
+FLUSH_AFTER_S = 0.05
+"""How long an accepted update may wait to be written, with others or, if its exchange closes first, not at all."""
 
 
 class Start(NamedTuple):
@@ -70,6 +75,7 @@ class RunRecord:
         self._start_state = start.state if start is not None else None
         self.start_classes = start.classes if start is not None else None
         self._store: Store
+        self._unwritten: list[tuple[StoredUpdate, Callable[[], None]]] = []
         self._histogram: dict[str, Any] = {}
         self.summary: dict[str, Any] | None = None
 
@@ -90,6 +96,7 @@ class RunRecord:
 
     def close(self) -> None:
         """Commit what is left and close."""
+        self._flush()
         self._metrics.close()
         self._store.close()
 
@@ -108,11 +115,22 @@ class RunRecord:
         return durable
 
     def put_update(
-        self, update: Update, client: str, num_train: int, frames: Sequence[bytes], on_durable: Callable[[], None]
+        self, update: Update, client: str, num_train: int, frames: Sequence[Buffer], on_durable: Callable[[], None]
     ) -> None:
-        """Store an accepted update as it came."""
+        """Store an accepted update as it came, within FLUSH_AFTER_S and together with others."""
         key = (update.round, update.exchange, client)
-        self._store.put_update(StoredUpdate(*key, num_train, frames[0], frames[1], b""), on_durable)
+        stored = StoredUpdate(*key, num_train, bytes(frames[0]), frames[1], b"")
+        if not self._unwritten:
+            asyncio.get_running_loop().call_later(FLUSH_AFTER_S, self._flush)
+        self._unwritten.append((stored, on_durable))
+        if len(frames[1]) > SPILL_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Write the updates that wait, if their exchange has not closed before."""
+        unwritten, self._unwritten = self._unwritten, []
+        if unwritten:
+            self._store.put_updates([stored for stored, _ in unwritten], _all(unwritten))
 
     def spills(self, packed: Packed) -> bool:
         """Say whether the store keeps this update in a file, so that memory need not."""
@@ -128,7 +146,10 @@ class RunRecord:
         """Store what an exchange came to; the future is done when it is durable."""
         durable, done = _awaitable()
         header, buffer = _state_frames(state)
-        self._store.close_exchange(round, exchange, header, buffer, lines, done)
+        unwritten, self._unwritten = self._unwritten, []
+        clients = [stored.client for stored, _ in unwritten]
+        told = _all([*unwritten, (None, done)])
+        self._store.close_exchange(round, exchange, header, buffer, lines, told, clients)
         self._metrics.writelines(f"{line}\n" for line in lines)
         self._metrics.flush()
         return durable
@@ -144,6 +165,7 @@ class RunRecord:
         line: str,
     ) -> asyncio.Future[None]:
         """Store how a round ended; `state` is the server half after a completed one. Done when it is durable."""
+        self._flush()
         durable, done = _awaitable()
         if status == "completed":
             self._start_state = state
@@ -204,6 +226,16 @@ def _state_frames(state: Packed | None) -> tuple[bytes | None, bytes | None]:
         return None, None
     header, buffer = encode(commands.Begin({}, "", False), state, PIPE_BYTES)
     return bytes(header), bytes(buffer)
+
+
+def _all(waiting: Sequence[tuple[object, Callable[[], None]]]) -> Callable[[], None]:
+    """Return a callback that calls all that wait."""
+
+    def call() -> None:
+        for _, callback in waiting:
+            callback()
+
+    return call
 
 
 def _awaitable() -> tuple[asyncio.Future[None], Callable[[], None]]:

@@ -115,6 +115,16 @@ class Rounds:
         self._waiting_since: float | None = None
         self._opened_at = 0.0
         self._progress_at = 0.0
+        self._handlers: dict[type[Any], Callable[[Any], Iterable[Instruction]]] = {
+            ClientReady: self._on_ready,
+            ClientGone: self._on_gone,
+            Configured: self._on_configured,
+            UpdateArrived: self._on_update,
+            ProgressMade: self._on_progress,
+            Aggregated: self._on_aggregated,
+            Restored: self._on_restored,
+            Ticked: self._on_tick,
+        }
 
     @property
     def evaluating(self) -> bool:
@@ -125,17 +135,7 @@ class Rounds:
         """Take one event and return the instructions that follow from it."""
         if self.phase is Phase.OVER:
             return []
-        handlers: dict[type[Any], Callable[[Any], Iterable[Instruction]]] = {
-            ClientReady: self._on_ready,
-            ClientGone: self._on_gone,
-            Configured: self._on_configured,
-            UpdateArrived: self._on_update,
-            ProgressMade: self._on_progress,
-            Aggregated: self._on_aggregated,
-            Restored: self._on_restored,
-            Ticked: self._on_tick,
-        }
-        return list(handlers[type(event)](event))
+        return list(self._handlers[type(event)](event))
 
     def refusal_of(self, client: str, round: int, exchange: int) -> Refuse | None:
         """Return why an update would be refused, None if it would be accepted."""

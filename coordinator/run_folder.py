@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,11 @@ class RunFolder:
         folder = self.path / "clients" / client
         folder.mkdir(parents=True, exist_ok=True)
         return folder
+
+    def discard(self) -> None:
+        """Remove the folder again if nothing has happened in it: the run could not be started."""
+        if not self.metrics_path.exists() or not self.metrics_path.stat().st_size:
+            shutil.rmtree(self.path, ignore_errors=True)
 
     def write_config(self, config: RunConfig) -> None:
         """Write the effective config, whole or not at all."""

@@ -7,7 +7,7 @@ more; what was asked twice has the same answer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from coordinator import commands
 from wire.encoding import Packed, decode, encode
 from wire.messages import Message
-from wire.sockets.child import Child
+from wire.sockets.child import Child, Frames
 
 PIPE_BYTES = 1 << 32
 """No size limit on the pipe: what the network may carry was limited before."""
@@ -122,11 +122,13 @@ class ServerHalf:
             ServerHalfError: the method failed.
         """
 
-        async def ask(child: Child) -> None:
-            child.send(encode(commands.Aggregate(round, exchange, count)))
+        def messages() -> Iterator[Frames]:
+            yield encode(commands.Aggregate(round, exchange, count))
             for client, num_train, packed in contributions():
-                child.send(encode(commands.Contribution(client, num_train), packed, PIPE_BYTES))
-                await child.drain()
+                yield encode(commands.Contribution(client, num_train), packed, PIPE_BYTES)
+
+        async def ask(child: Child) -> None:
+            await child.send_all(messages())
 
         answer, state = await self._ask(ask)
         assert isinstance(answer, commands.Aggregated)

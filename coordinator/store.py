@@ -115,7 +115,16 @@ class Store:
 
     def put_update(self, update: StoredUpdate, on_durable: Callback) -> None:
         """Store an update of the open exchange; it may be acknowledged when `on_durable` is called."""
-        self._writer.write(functools.partial(self._insert_update, update), on_durable)
+        self.put_updates([update], on_durable)
+
+    def put_updates(self, updates: Sequence[StoredUpdate], on_durable: Callback) -> None:
+        """Store updates of the open exchange together."""
+
+        def run(connection: sqlite3.Connection) -> None:
+            for update in updates:
+                self._insert_update(update, connection)
+
+        self._writer.write(run, on_durable)
 
     def close_exchange(
         self,
@@ -125,6 +134,7 @@ class Store:
         state_buffer: bytes | None,
         rows: Sequence[str],
         on_durable: Callback,
+        unwritten: Sequence[str] = (),
     ) -> None:
         """Commit what an exchange came to and forget its frames.
 
@@ -135,10 +145,11 @@ class Store:
             state_buffer: the same, second frame.
             rows: metric lines, JSON objects; a line about a client names it as `client`.
             on_durable: called when all of it is committed.
+            unwritten: clients whose updates were accepted too late to be worth storing first.
         """
 
         def run(connection: sqlite3.Connection) -> Callback:
-            spilled = _mark_closed(connection, round, exchange)
+            spilled = _mark_closed(connection, round, exchange, unwritten)
             if state_header is not None:
                 _replace_state(connection, round, exchange, state_header, state_buffer)
             connection.executemany(
@@ -273,11 +284,13 @@ def _expect_open(change: sqlite3.Cursor, round: int, exchange: int) -> None:
         raise LookupError(f"exchange {exchange} of round {round} is not open")
 
 
-def _mark_closed(connection: sqlite3.Connection, round: int, exchange: int) -> list[UpdateKey]:
+def _mark_closed(
+    connection: sqlite3.Connection, round: int, exchange: int, unwritten: Sequence[str]
+) -> list[UpdateKey]:
     """Close an exchange: its frames go, the ids of those whose updates were accepted stay."""
     key = (round, exchange)
-    clients = connection.execute("SELECT client FROM updates WHERE round = ? AND exchange = ? ORDER BY client", key)
-    accepted = json.dumps([client for (client,) in clients])
+    clients = connection.execute("SELECT client FROM updates WHERE round = ? AND exchange = ?", key)
+    accepted = json.dumps(sorted({*unwritten, *(client for (client,) in clients)}))
     closed = connection.execute(
         "UPDATE exchanges SET accepted = ?, downlink_header = NULL, downlink_buffer = NULL "
         "WHERE round = ? AND exchange = ? AND accepted IS NULL",

@@ -13,7 +13,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from wire.messages import Evaluation, Timing
+from wire.messages import Evaluation
+from wire.timing import Timing
 
 Status = Literal["completed", "failed"]
 
@@ -107,7 +108,7 @@ class Report(NamedTuple):
 
     @classmethod
     def of(cls, evaluations: Sequence[Evaluation], timing: Timing | None) -> Report:
-        """Return the report that an update and its timing make; the latter may have been lost."""
+        """Return the report that an update and its timing make; the latter may be missing."""
         if timing is None:
             return cls(evaluations)
         parts = (timing.train_us, timing.evaluate_us, timing.checkpoint_us, timing.encode_us)

@@ -15,7 +15,8 @@ from models.data import ClientParts
 from models.methods import find
 from models.spec import RunSpec
 from wire.encoding import decode, encode, pack, unpack
-from wire.messages import Evaluation, Ready, Task, Timing, Update
+from wire.messages import Evaluation, Ready, Task, Update
+from wire.timing import Timing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,9 +68,7 @@ class VirtualClient:
         encoded = time.monotonic()
         self._states.save(task.round, task.exchange, self._participant.arrays())
         checkpoint_s = restored - started + time.monotonic() - encoded
-        parts_s = (outcome.train_s, outcome.evaluate_s, checkpoint_s, encoded - performed)
-        timing = Timing(task.run, task.round, task.exchange, *(round(part * 1e6) for part in parts_s))
-        return timing, made
+        return Timing.of_seconds(outcome.train_s, outcome.evaluate_s, checkpoint_s, encoded - performed), made
 
 
 def constants_of(made: list[Constant]) -> dict[str, Mapping[str, np.ndarray]]:

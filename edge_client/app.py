@@ -24,9 +24,10 @@ from edge_client.session import Session
 from wire.encoding import decode, encode, encoded_bytes
 from wire.errors import DecodeError
 from wire.exit_codes import ExitCode
-from wire.messages import Goodbye, Hello, Message, Ping, Progress, Ready, Timing, Update, Welcome
+from wire.messages import Goodbye, Hello, Message, Ping, Progress, Ready, Update, Welcome
 from wire.sockets.child import Child, end_with_parent, peak_rss_bytes
 from wire.sockets.zeromq import Context, Dealer
+from wire.timing import split_timing
 from wire.version import PROTOCOL_VERSION
 
 PIPE_BYTES = 1 << 32
@@ -56,8 +57,21 @@ class ClientApp:
         self._constants: list[list[bytes]] = []
         self._task_frames: list[bytes] | None = None
         self._uplink: list[bytes] | None = None
-        self._timing: list[bytes] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._obedience: dict[type[Any], Callable[[Any], None]] = {
+            session.OpenLink: self._open_link,
+            session.CloseLink: self._close_link,
+            session.Send: lambda send: self._send(send.message),
+            session.SendUplink: self._send_uplink,
+            session.DropUplink: self._drop_uplink,
+            session.Prepare: self._prepare,
+            session.PassConstant: self._pass_constant,
+            session.StartTask: self._start_task,
+            session.RestartTrainer: self._restart_trainer,
+            session.EndTrainer: self._end_trainer,
+            session.Exit: lambda end: self._end(end.code, end.reason),
+            session.Say: lambda told: say(f"{self._config.client.id}: {told.text}"),
+        }
 
     async def run(self, lifeline: int | None) -> ExitCode:
         """Serve until the session ends, a signal comes, or the other end of the lifeline closes."""
@@ -108,21 +122,7 @@ class ClientApp:
         self._feed(session.Ticked(self._loop.time()))
 
     def _obey(self, instruction: session.Instruction) -> None:
-        obey: dict[type[Any], Callable[[Any], None]] = {
-            session.OpenLink: self._open_link,
-            session.CloseLink: self._close_link,
-            session.Send: lambda send: self._send(send.message),
-            session.SendUplink: self._send_uplink,
-            session.DropUplink: self._drop_uplink,
-            session.Prepare: self._prepare,
-            session.PassConstant: self._pass_constant,
-            session.StartTask: self._start_task,
-            session.RestartTrainer: self._restart_trainer,
-            session.EndTrainer: self._end_trainer,
-            session.Exit: lambda end: self._end(end.code, end.reason),
-            session.Say: lambda told: say(f"{self._config.client.id}: {told.text}"),
-        }
-        obey[type(instruction)](instruction)
+        self._obedience[type(instruction)](instruction)
 
     def _open_link(self, instruction: session.OpenLink) -> None:
         self._close_link(session.CloseLink())
@@ -168,12 +168,10 @@ class ClientApp:
 
     def _send_uplink(self, instruction: session.SendUplink) -> None:
         if self._dealer is not None and self._uplink is not None:
-            if self._timing is not None:
-                self._dealer.send(self._timing)
             self._dealer.send(self._uplink)
 
     def _drop_uplink(self, instruction: session.DropUplink) -> None:
-        self._uplink = self._timing = None
+        self._uplink = None
 
     def _prepare(self, instruction: session.Prepare) -> None:
         self._welcome = instruction.welcome
@@ -255,11 +253,9 @@ class ClientApp:
 
     def _on_made(self, frames: list[bytes]) -> None:
         """Take what the trainer says."""
-        message, _ = decode(frames, commands.COMMANDS, PIPE_BYTES)
+        message, _ = decode(split_timing(frames)[0], commands.COMMANDS, PIPE_BYTES)
         now = self._loop.time()
-        if isinstance(message, Timing):
-            self._timing = frames
-        elif isinstance(message, Update):
+        if isinstance(message, Update):
             self._uplink = frames
             self._feed(session.UplinkMade(message.round, message.exchange, encoded_bytes(frames), now))
         elif isinstance(message, Progress):

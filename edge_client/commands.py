@@ -1,7 +1,7 @@
 """What a client daemon and its trainer say to each other through their pipe, beside the network's own messages.
 
 The daemon sends `Begin`, the run's missing constants as they came from the coordinator, then tasks as they came. The
-trainer answers with `Ready`, `Progress`, `Timing` and `Update` as they will go out, or with `Note` and `Failed`.
+trainer answers with `Ready`, `Progress` and `Update` as they will go out, or with `Note` and `Failed`.
 """
 
 from __future__ import annotations

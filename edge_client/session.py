@@ -124,9 +124,7 @@ class Session:
         self._restarts = 0
         self._said: set[str] = set()
 
-    def handle(self, event: Event) -> list[Instruction]:
-        """Take one event and return the instructions that follow from it."""
-        handlers: dict[type[Any], Callable[[Any], Iterable[Instruction]]] = {
+        self._on_event: dict[type[Any], Callable[[Any], Iterable[Instruction]]] = {
             LinkLost: self._on_link_lost,
             Received: self._on_received,
             Prepared: self._on_prepared,
@@ -136,7 +134,20 @@ class Session:
             TrainerDied: self._on_trainer_died,
             Ticked: self._on_tick,
         }
-        return list(handlers[type(event)](event))
+        self._on_message: dict[type[Message], Callable[[Any, float], Iterable[Instruction]]] = {
+            Welcome: self._on_welcome,
+            Constant: self._on_constant,
+            Task: self._on_task,
+            Grant: self._on_grant,
+            Ack: self._on_ack,
+            Refusal: self._on_refusal,
+            Ping: self._on_ping,
+            Finish: self._on_finish,
+        }
+
+    def handle(self, event: Event) -> list[Instruction]:
+        """Take one event and return the instructions that follow from it."""
+        return list(self._on_event[type(event)](event))
 
     def next_wakeup(self) -> float | None:
         """Return when the next `Ticked` is due."""
@@ -180,17 +191,7 @@ class Session:
 
     def _on_received(self, event: Received) -> Iterable[Instruction]:
         self._heard_at = event.at
-        handlers: dict[type[Message], Callable[[Any, float], Iterable[Instruction]]] = {
-            Welcome: self._on_welcome,
-            Constant: self._on_constant,
-            Task: self._on_task,
-            Grant: self._on_grant,
-            Ack: self._on_ack,
-            Refusal: self._on_refusal,
-            Ping: self._on_ping,
-            Finish: self._on_finish,
-        }
-        handler = handlers.get(type(event.message))
+        handler = self._on_message.get(type(event.message))
         return handler(event.message, event.at) if handler else []
 
     def _on_welcome(self, welcome: Welcome, at: float) -> Iterable[Instruction]:

@@ -30,9 +30,10 @@ from models.spec import ConfigError, RunSpec, read_section, read_spec
 from wire.encoding import Packed, decode, encode, pack, unpack
 from wire.errors import EncodeError, RecordError
 from wire.exit_codes import ExitCode
-from wire.messages import Constant, Evaluation, Message, Progress, Ready, Task, Timing, Update
+from wire.messages import Constant, Evaluation, Message, Progress, Ready, Task, Update
 from wire.payload import Payload
 from wire.sockets.child import ChildPipe
+from wire.timing import Timing
 
 PIPE_BYTES = 1 << 32
 """No size limit on the pipe: what the network may carry was limited before."""
@@ -110,7 +111,7 @@ class Trainer:
         self._pipe.send(made)
 
     def _finish(self, task: Task, outcome: Outcome, restore_s: float) -> list[bytes]:
-        """Checkpoint the state, then the uplink, say how long all took, and return the uplink's frames."""
+        """Checkpoint the state, then the uplink, and return the uplink's frames with how long all took behind them."""
         started = time.monotonic()
         evaluations = [Evaluation(*evaluation) for evaluation in outcome.evaluations]
         update = Update(self._run, task.round, task.exchange, evaluations)
@@ -119,17 +120,8 @@ class Trainer:
         self._states.save(task.round, task.exchange, self._participant.arrays())
         self._states.save_uplink(task.round, task.exchange, frames)
         checkpoint_s = restore_s + time.monotonic() - encoded
-        timing = Timing(
-            self._run,
-            task.round,
-            task.exchange,
-            train_us=round(outcome.train_s * 1e6),
-            evaluate_us=round(outcome.evaluate_s * 1e6),
-            checkpoint_us=round(checkpoint_s * 1e6),
-            encode_us=round((encoded - started) * 1e6),
-        )
-        self._pipe.send(encode(timing))
-        return frames
+        timing = Timing.of_seconds(outcome.train_s, outcome.evaluate_s, checkpoint_s, encoded - started)
+        return [*frames, timing.frame()]
 
     def _progress(self, task: Task) -> Callable[[int, int], None]:
         """Return a callback that reports progress now and then, and abandons the task when another command waits."""

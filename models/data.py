@@ -262,7 +262,7 @@ def _as_samples(x: np.ndarray, where: str) -> np.ndarray:
     if x.ndim > 2 and x.dtype in _FULL_SCALE:
         return x[:, None] if x.ndim == 3 else x
     samples = x.astype(np.float32)
-    bad = ~np.isfinite(samples).reshape(len(x), -1).all(axis=1)
+    bad = ~np.isfinite(samples).all(axis=tuple(range(1, samples.ndim)))
     if bad.any():
         raise ConfigError(f"{where} x must be finite, row {int(np.argmax(bad))} is not")
     return samples[:, None] if x.ndim == 3 else samples

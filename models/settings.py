@@ -77,7 +77,7 @@ def refusal(where: str, target: str, value: Any, expected: str) -> ConfigError:
 
 
 def check_part(target: str, kind: str, name: str, known: Collection[str], where: str) -> None:
-    """Refuse the name of a net, data set or the like that is not ours, an installed package's, or a `module:attribute`."""
+    """Refuse the name of a net, data set or the like that neither we nor a package has and is no `module:attribute`."""
     if name in known or ":" in name or name in installed(kind):
         return
     table, _, key = target.partition(".")

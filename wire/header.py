@@ -3,7 +3,8 @@
 A header is made of nil, truth values, 64-bit integers, floats, UTF-8 text, lists and maps whose keys are texts or
 integers; msgpack's binary and extension types are not used. `_check_structure` walks the bytes without building
 anything, so that a few bytes which announce millions of entries, or thousands of lists inside each other, cost nothing.
-The same walk runs before sending: what one side sends, the other takes.
+The same walk runs before sending: what one side sends, the other takes. A short header with so few bytes that could
+begin a list or map that no limit can be exceeded is spared the walk; nearly all headers are.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ def pack_header(content: Any, what: str) -> bytes:
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise EncodeError(f"{what}: {error}") from None
     try:
-        _check_structure(header)
+        if not _is_simple(header):
+            _check_structure(header)
     except WireError as error:
         raise EncodeError(f"{what}: {error}") from None
     return header
@@ -44,15 +46,17 @@ def unpack_header(frame: bytes | memoryview) -> Any:
     """
     header = bytes(frame[: MAX_HEADER_BYTES + 1])  # enough to refuse a larger one
     try:
-        _check_structure(header)
+        if not _is_simple(header):
+            _check_structure(header)
+        most = min(MAX_HEADER_ITEMS, len(header))  # no list has more items than there are bytes
         return msgpack.unpackb(
             header,
             raw=False,
             use_list=True,
             strict_map_key=False,
             object_pairs_hook=_map,
-            max_array_len=MAX_HEADER_ITEMS,
-            max_map_len=MAX_HEADER_ITEMS,
+            max_array_len=most,
+            max_map_len=most,
             max_str_len=MAX_STRING_BYTES,
             max_bin_len=0,
             max_ext_len=0,
@@ -74,6 +78,22 @@ def _map(pairs: list[tuple[Any, Any]]) -> dict[str | int, Any]:
     if len(content) != len(pairs):
         raise DecodeError("header: a key stands twice in one map")
     return content
+
+
+SIMPLE_BYTES = 1024
+"""A header of up to this size can hold too much only by nesting."""
+
+_NESTING = bytes((*range(0x80, 0xA0), *range(0xDC, 0xE0)))  # the first bytes of lists and maps
+_UNUSED = bytes((0xC1, *range(0xC4, 0xCA), *range(0xD4, 0xD9)))  # the first bytes of types that no header uses
+_HARMLESS = bytes(set(range(256)) - {*_NESTING, *_UNUSED})
+
+
+def _is_simple(header: bytes) -> bool:
+    """Say whether a header is within all limits by its bytes alone, wherever in an item they stand."""
+    if len(header) > SIMPLE_BYTES:
+        return False
+    notable = header.translate(None, _HARMLESS)
+    return len(notable) <= MAX_DEPTH and not notable.translate(None, _NESTING)
 
 
 def _check_structure(header: bytes) -> None:

@@ -3,7 +3,7 @@
 Evolution (`PROTOCOL.md`, Versions): a new field goes to the end and has a default; a type never changes; a retired tag
 is never used again. A message whose class has `carries_payload` is followed by a payload, the others stand alone.
 
-Client to coordinator: `Hello`, `Ready`, `Progress`, `Offer`, `Timing`, `Update`, `Goodbye`.
+Client to coordinator: `Hello`, `Ready`, `Progress`, `Offer`, `Update`, `Goodbye`.
 Coordinator to client: `Welcome`, `Constant`, `Task`, `Grant`, `Ack`, `Refusal`, `Finish`.
 Both ways: `Ping`, answered by `Pong`.
 """
@@ -127,7 +127,8 @@ class Evaluation(msgspec.Struct, frozen=True, array_like=True):
 class Update(Message, frozen=True, array_like=True):
     """The uplink of one exchange: kept by the client and sent again until it is acknowledged or refused.
 
-    All of it follows from the run: the same run costs the same bytes. What was measured goes into `Timing`.
+    All of it follows from the run, so the same run costs the same bytes; what was measured has a frame of its own
+    (`wire.timing`).
     """
 
     tag: ClassVar[int] = 9
@@ -191,19 +192,6 @@ class Goodbye(Message, frozen=True, array_like=True):
     trainer_peak_rss_bytes: int = 0
 
 
-class Timing(Message, frozen=True, array_like=True):
-    """How long the client worked on one exchange, by its own clock; sent ahead of the update, and lost without harm."""
-
-    tag: ClassVar[int] = 16
-    run: int
-    round: int
-    exchange: int
-    train_us: int
-    evaluate_us: int
-    checkpoint_us: int
-    encode_us: int
-
-
 class RefusalCode:
     """The closed list of refusal codes; the first group is permanent."""
 
@@ -225,7 +213,7 @@ NETWORK: dict[int, type[Message]] = {
     kind.tag: kind
     for kind in (
         Hello, Welcome, Constant, Ready, Task, Progress, Offer, Grant,
-        Update, Ack, Refusal, Ping, Pong, Finish, Goodbye, Timing,
+        Update, Ack, Refusal, Ping, Pong, Finish, Goodbye,
     )
 }  # fmt: skip
 """Every message of the network protocol by its tag."""

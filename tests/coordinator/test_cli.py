@@ -93,19 +93,24 @@ def test_a_reader_that_goes_away_is_no_traceback(args: list[str]) -> None:
     assert process.wait(timeout=60) == ExitCode.INTERRUPTED
 
 
+APPS = (("coordinator.app", "serve"), ("coordinator.loopback", "loopback"), ("coordinator.simulation", "simulate"))
+
+Call = tuple[str, RunConfig, Path, Path | None]
+
+
 @pytest.fixture
-def apps(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, RunConfig, Path]]:
+def apps(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
     """Put a recorder in the place of both apps, and let a test's `main` change nothing for the others."""
-    calls: list[tuple[str, RunConfig, Path]] = []
+    calls: list[Call] = []
 
     def app(name: str) -> Any:
-        def enter(config: RunConfig, folder: Path) -> int:
-            calls.append((name, config, folder))
+        def enter(config: RunConfig, folder: Path, init_from: Path | None) -> int:
+            calls.append((name, config, folder, init_from))
             return ExitCode.FAILED
 
         return enter
 
-    for module, name in (("coordinator.app", "serve"), ("coordinator.loopback", "loopback")):
+    for module, name in APPS:
         stand_in = ModuleType(module)
         setattr(stand_in, name, app(name))
         monkeypatch.setitem(sys.modules, module, stand_in)
@@ -114,35 +119,39 @@ def apps(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, RunConfig, Path]]:
     return calls
 
 
-def test_serve_enters_the_app_and_returns_its_code(apps: list[tuple[str, RunConfig, Path]], tmp_path: Path) -> None:
+def test_serve_enters_the_app_and_returns_its_code(apps: list[Call], tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
     path.write_text("[run]\nseed = 3\n")
     assert cli.main(["serve", "--config", str(path), "--set", "run.num_rounds=2"]) == ExitCode.FAILED
-    assert apps == [("serve", load(path, ["run.num_rounds=2"]), tmp_path)]
+    assert apps == [("serve", load(path, ["run.num_rounds=2"]), tmp_path, None)]
     assert sys.path[-1] == str(tmp_path)
 
 
-def test_loopback_alone_runs_the_defaults(apps: list[tuple[str, RunConfig, Path]]) -> None:
+def test_loopback_alone_runs_the_defaults(apps: list[Call]) -> None:
     cli.main(["loopback"])
-    assert apps == [("loopback", load(None, []), Path.cwd())]
+    assert apps == [("loopback", load(None, []), Path.cwd(), None)]
 
 
-def test_loopback_waits_for_as_many_clients_as_it_starts(
-    apps: list[tuple[str, RunConfig, Path]], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("command", ["loopback", "simulate"])
+def test_a_run_may_start_from_another(command: str, apps: list[Call]) -> None:
+    cli.main([command, "--init-from", "runs/older"])
+    assert apps == [(command, load(None, []), Path.cwd(), Path("runs/older"))]
+
+
+def test_loopback_waits_for_as_many_clients_as_it_starts(apps: list[Call], tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
     path.write_text("[data]\nnum_clients = 8\n[round]\nmin_available_clients = 6\n")
     cli.main(["loopback", "--config", str(path), "--clients", "3"])
-    ((_, config, _),) = apps
+    ((_, config, _, _),) = apps
     assert (config.data.num_clients, config.min_available_clients) == (3, 3)
 
 
 def test_a_config_error_of_the_app_is_exit_2_too(
-    apps: list[tuple[str, RunConfig, Path]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    apps: list[Call], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from models.spec import ConfigError
 
-    def fail(config: RunConfig, folder: Path) -> int:
+    def fail(config: RunConfig, folder: Path, init_from: Path | None) -> int:
         raise ConfigError("port 7071 is in use")
 
     monkeypatch.setattr(sys.modules["coordinator.loopback"], "loopback", fail)

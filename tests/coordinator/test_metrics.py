@@ -297,7 +297,7 @@ def test_every_null_has_a_reason() -> None:
     assert set(summary["null_reasons"]) == {
         "uplink.wire_bytes", "downlink.wire_bytes", "init.wire_bytes", "evaluation.uplink.wire_bytes",
         "evaluation.downlink.wire_bytes", "wire_bytes_source", "memory.aggregator_peak_rss_bytes",
-        "memory.client_peak_rss_bytes", "memory.trainer_peak_rss_bytes",
+        "memory.client_peak_rss_bytes", "memory.trainer_peak_rss_bytes", "coordination_s.median", "coordination_s.p95",
     }  # fmt: skip
     assert all(summary["null_reasons"].values())
 

@@ -1,8 +1,8 @@
 """Run ids, paths, and files that are whole or not there."""
 
 import json
+import os
 import re
-import secrets
 from pathlib import Path
 
 import pytest
@@ -29,13 +29,13 @@ def test_a_run_id_has_name_time_and_four_digits(tmp_path: Path, settings: list[s
 
 def test_a_taken_run_id_is_not_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = iter(["aaaa", "aaaa", "bbbb"])
-    monkeypatch.setattr(secrets, "token_hex", lambda _: next(drawn))
+    monkeypatch.setattr(os, "urandom", lambda _: bytes.fromhex(next(drawn)))
     ids = [RunFolder.create(config(tmp_path), NOW).run_id for _ in range(2)]
     assert ids == [f"fedproto-{NOW}-aaaa", f"fedproto-{NOW}-bbbb"]
 
 
 def test_the_search_for_a_free_run_id_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(secrets, "token_hex", lambda _: "aaaa")
+    monkeypatch.setattr(os, "urandom", lambda _: bytes.fromhex("aaaa"))
     RunFolder.create(config(tmp_path), NOW)
     with pytest.raises(ConfigError, match="no free run id"):
         RunFolder.create(config(tmp_path), NOW)

@@ -150,9 +150,9 @@ def counted_in(coordinator: Coordinator) -> list[Counted | None]:
     for closed in coordinator.rounds:
         accepted: tuple[list[int], list[int]] = ([], [])
         for line in lines:
-            if line["kind"] == "client" and line["round"] == closed["round"] and line["exchange_index"] < 2:
-                if line["status"] == "accepted":
-                    accepted[line["exchange_index"]].append(int(line["client"].removeprefix("client-")))
+            is_update = line["kind"] == "client" and line["exchange_index"] < 2 and line["status"] == "accepted"
+            if is_update and line["round"] == closed["round"]:
+                accepted[line["exchange_index"]].append(int(line["client"].removeprefix("client-")))
         found.append(Counted(*accepted) if closed["status"] == "completed" else None)
     return found
 

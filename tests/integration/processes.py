@@ -30,7 +30,7 @@ MARK = "PROTOEDGE_TEST"
 T = TypeVar("T")
 
 
-def until(found: Callable[[], T], what: str, within_s: float = WAIT_S) -> T:
+def until(found: Callable[[], T | None], what: str, within_s: float = WAIT_S) -> T:
     """Return what `found` returns as soon as that is true; an assertion fails if it never is."""
     give_up_at = time.monotonic() + within_s
     while not (value := found()):
@@ -198,7 +198,8 @@ class Processes:
 
     def _is_ours(self, process: psutil.Process) -> bool:
         try:
-            return process.environ().get(MARK) == self._mark and process.status() != psutil.STATUS_ZOMBIE
+            is_over = process.status() == psutil.STATUS_ZOMBIE
+            return not is_over and bool(process.environ().get(MARK) == self._mark)
         except psutil.Error:
             return False
 

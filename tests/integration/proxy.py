@@ -10,7 +10,7 @@ from types import TracebackType
 
 
 class Proxy:
-    """Listens on a port of its own as long as it is entered, and passes everything on to a target that may be absent."""
+    """Listens as long as it is entered, and passes everything on to a target, which may be absent."""
 
     def __init__(self, target: str = "") -> None:
         self.target = target

@@ -8,9 +8,10 @@ from typing import TypeVar
 
 import zmq
 
-from wire.encoding import Buffer, Packed, decode, encode, pack
+from wire.encoding import Packed, decode, encode, pack
 from wire.messages import Hello, Message, Ready, Welcome
 from wire.payload import Record
+from wire.tensors import Buffer
 from wire.version import PROTOCOL_VERSION
 
 WAIT_S = 10.0

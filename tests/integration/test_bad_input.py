@@ -116,7 +116,7 @@ def test_an_uplink_above_the_limit_is_not_sent(pairs: PairsRun) -> None:
         method={"oversize": THIRD},
         data={"num_clients": 3},
         model={"feature_dim": 200},
-        round={"deadline_s": 2.0, "min_clients": 2, "min_available_clients": 3},
+        round={"deadline_s": 1.5, "min_clients": 2, "min_available_clients": 3},
         run={"num_rounds": 1},
         transport={"max_message_bytes": 65536},
     )

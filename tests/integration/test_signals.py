@@ -53,10 +53,12 @@ def test_joining_clients(pairs: PairsRun) -> None:
 
 
 def test_idle_clients_and_waiting_coordinators(pairs: PairsRun) -> None:
+    """What they wait for is said within five seconds."""
     pairs.configure(data={"num_clients": 3})
     coordinators = [pairs.serve(), pairs.serve(name="another")]
     clients = [pairs.client(index, coordinators[0].address) for index in range(2)]
-    coordinators[0].hear("waiting for clients 2/3")
+    coordinators[0].hear(r"waiting for clients 2/3 \(min_available_clients\)", within_s=END_S)
+    coordinators[1].hear(r"waiting for clients 0/3 \(min_available_clients\)", within_s=END_S)
     see_both_end(clients)
     coordinators[0].hear(f"{FIRST} is gone: it left: stopped by SIGTERM")
     coordinators[0].hear(f"{SECOND} is gone: it left: stopped by SIGINT")
@@ -119,7 +121,12 @@ def test_loopback_with_a_frozen_client_and_an_impatient_user(pairs: PairsRun, pr
     run = pairs.loopback()
     pairs.gates.see(FIRST, SECOND)
     run.child("edge_client").send_signal(signal.SIGSTOP)
-    until(lambda: run.ended or run.send(signal.SIGINT), "it ends", END_S)
+
+    def ended() -> bool:
+        run.send(signal.SIGINT)
+        return run.ended
+
+    until(ended, "it ends", END_S)
     see_it_end(run, signal.SIGINT)
     processes.see_none_left()
 

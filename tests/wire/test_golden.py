@@ -57,7 +57,6 @@ SAMPLES: dict[str, tuple[messages.Message, Payload | None]] = {
     "Ping": (messages.Ping(30_900_000, 512_000_000), None),
     "Pong": (messages.Pong(), None),
     "Finish": (messages.Finish(7, "finished", ""), None),
-    "Timing": (messages.Timing(7, 3, 0, 512_345, 12_900, 3_100, 210), None),
     "Goodbye": (messages.Goodbye("finished", 31_200_000, 530_000_000), None),
 }
 

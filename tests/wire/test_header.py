@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wire import header
 from wire.errors import DecodeError, EncodeError
 from wire.header import pack_header, unpack_header
 from wire.limits import MAX_DEPTH, MAX_HEADER_BYTES, MAX_HEADER_ITEMS, MAX_STRING_BYTES
@@ -170,3 +171,20 @@ def test_the_byte_limit_holds_on_both_sides() -> None:
 
 def test_a_header_may_be_a_view() -> None:
     assert unpack_header(memoryview(b"\x91\x07")) == [7]
+
+
+@given(st.binary(max_size=64))
+def test_a_header_that_is_spared_the_walk_would_have_passed_it_or_is_no_msgpack(frame: bytes) -> None:
+    if not header._is_simple(frame):
+        return
+    try:
+        header._check_structure(frame)
+    except DecodeError:
+        with pytest.raises(DecodeError):
+            unpack_header(frame)
+
+
+def test_deep_and_wide_headers_are_never_spared() -> None:
+    for frame in (b"\x91" * 17 + b"\xc0", b"\xc1", b"\xc4\x00", b"\xd4\x00\x00", bytes(header.SIMPLE_BYTES + 1)):
+        assert not header._is_simple(frame)
+    assert header._is_simple(b"\x91" * 16 + b"\xc0")

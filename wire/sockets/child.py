@@ -18,13 +18,13 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 Frames = Sequence[bytes | memoryview]
 
-MAX_FRAMES = 2
-"""A message is a header and at most one buffer."""
+MAX_FRAMES = 3
+"""A message is a header and at most one buffer, an update may have its timing behind it."""
 
 MAX_JOINED_BYTES = 64 * 1024
 """Up to this size a message is written as one piece."""
@@ -148,10 +148,24 @@ class Child(asyncio.Protocol):
     def send(self, frames: Frames) -> None:
         """Queue one message for the child, also before it has started."""
         for chunk in _chunks(frames):
-            if self._transport is None:
-                self._early.append(chunk)
-            elif not self._transport.is_closing() and len(chunk):
-                self._transport.write(chunk)
+            self._write(chunk)
+
+    def _write(self, chunk: bytes | memoryview) -> None:
+        if self._transport is None:
+            self._early.append(chunk)
+        elif not self._transport.is_closing() and len(chunk):
+            self._transport.write(chunk)
+
+    async def send_all(self, messages: Iterable[Frames]) -> None:
+        """Send many messages, small ones together in one write, and wait while the child is behind."""
+        together = bytearray()
+        for frames in messages:
+            together += b"".join(_chunks(frames))
+            if len(together) >= MAX_JOINED_BYTES:
+                self._write(bytes(together))
+                together.clear()
+                await self.drain()
+        self._write(bytes(together))
 
     async def drain(self) -> None:
         """Wait until the child has taken most of what was sent."""

@@ -63,7 +63,7 @@ def _wide(facts: Facts) -> dict[str, int]:
 
 
 def pass_gate(gates: str, name: str, on_progress: Callable[[int, int], None] | None = None) -> None:
-    """Wait while the gate is closed, in the way that its file says: sleep, report (progress), spin, fail (once) or die."""
+    """Wait while the gate is closed, in the way that its file says: sleep, report progress, spin, fail once or die."""
     while gates and (how := _closed(Path(gates) / name)) is not None:
         (Path(gates) / f"{name}.here").touch()
         if how == "spin":

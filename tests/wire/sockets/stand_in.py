@@ -1,6 +1,6 @@
 """A child for tests of the pipe; `test_child.py` has it started in the place of `python`.
 
-    stand_in.py -I -m MODULE --pipe FD BEHAVIOUR
+stand_in.py -I -m MODULE --pipe FD BEHAVIOUR
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import os
 import signal
 import sys
 import threading
-import time
 
 from wire.sockets.child import ChildPipe
 
@@ -29,10 +28,7 @@ def behave(pipe: ChildPipe, behaviour: str) -> None:
             pipe.send([*frames, b"more" if pipe.has_message() else b"last"])
     elif behaviour == "fail":
         print("what went wrong", file=sys.stderr, flush=True)
-        sys.exit(7)
-    elif behaviour == "close":
-        os.close(int(sys.argv[sys.argv.index("--pipe") + 1]))
-        time.sleep(60.0)
+        os._exit(7)
     elif behaviour == "deaf":
         threading.Event().wait(60.0)
     elif behaviour == "busy":

@@ -269,7 +269,7 @@ def test_an_address_that_cannot_be_bound_is_named(bench: Bench) -> None:
         address = bench.hub().router.address
         with pytest.raises(AddressInUseError, match=f"cannot listen on {address}: Address already in use"):
             bench.hub(address)
-        with pytest.raises(AddressInUseError, match="cannot listen on 203.0.113.1:0: "):
+        with pytest.raises(AddressInUseError, match=r"cannot listen on 203\.0\.113\.1:0: "):
             bench.hub("203.0.113.1:0")
 
     bench.run(main)
