@@ -1,8 +1,9 @@
 """The conductor: takes the instructions that take time, one after the other, to the server half, accounts and record.
 
-Asking the server half and waiting until something is durable are done here, so the next exchange opens only when the
-last one can no longer be lost. The daemon and the simulator both have one; they differ in the server half they give it
-(another process, or this one) and in how tasks reach clients.
+Asking the server half and waiting until something is durable are done here. The store commits in the order in which it
+is told, so when an exchange's opening is durable, and its tasks go out, all before it can no longer be lost. The daemon
+and the simulator both have one; they differ in the server half they give it (another process, or this one) and in how
+tasks reach clients.
 """
 
 from __future__ import annotations
@@ -39,8 +40,10 @@ class Half(Protocol):
     async def configure(self, round: int, exchange: str) -> Packed:
         """Return a downlink."""
 
-    async def aggregate(self, round: int, exchange: str, contributions: Contributions, count: int) -> Aggregate:
-        """Take in updates."""
+    async def aggregate(
+        self, round: int, exchange: str, contributions: Contributions, count: int, meanwhile: Callable[[], None]
+    ) -> Aggregate:
+        """Take in updates; `meanwhile` is called when the question is out."""
 
     def peak_rss_bytes(self) -> int | None:
         """Return the peak resident memory of the process that it lives in, None if that is not its own."""
@@ -136,17 +139,15 @@ class Conductor:
     async def _aggregate(self, instruction: rounds.Aggregate) -> None:
         failure, state, told = "", None, {}
         if not self._machine.evaluating:
+            where = (instruction.round, self.declared().name)
+            meanwhile, count = self._ledger.exchange_closing, len(instruction.clients)
             try:
-                made = await self._half.aggregate(
-                    instruction.round, self.declared().name, self._contributions, len(instruction.clients)
-                )
+                made = await self._half.aggregate(*where, self._contributions, count, meanwhile)
                 state, told = made.state, made.metrics
             except RoundUnusableError as error:
                 failure = str(error)
         lines = self._ledger.exchange_closed(told, self._now())
-        durable = self._record.close_exchange(instruction.round, instruction.exchange, state, lines)
-        if instruction.exchange + 1 != len(self._method.exchanges):
-            await durable  # the last exchange of a round is committed together with the round
+        self._record.close_exchange(instruction.round, instruction.exchange, state, lines)
         self._feed(rounds.Aggregated(self._clock(), failure))
 
     def _contributions(self) -> Iterable[tuple[str, int, Packed]]:
@@ -154,19 +155,19 @@ class Conductor:
         return exchange.contributions(lambda client: self._record.load_buffer(exchange.round, exchange.index, client))
 
     async def _complete_round(self, instruction: rounds.CompleteRound) -> None:
-        await self._close_round("completed", instruction.round, "", instruction.accepted)
+        self._close_round("completed", instruction.round, "", instruction.accepted)
 
     async def _fail_round(self, instruction: rounds.FailRound) -> None:
         await self._half.begin(self._record.start_state)
-        await self._close_round("failed", instruction.round, instruction.reason, ())
+        self._close_round("failed", instruction.round, instruction.reason, ())
         self._feed(rounds.Restored(self._clock()))
 
-    async def _close_round(
+    def _close_round(
         self, status: Literal["completed", "failed"], round: int, reason: str, accepted: Sequence[str]
     ) -> None:
         line = self._ledger.round_closed(round, status, reason, self._half.global_hash, self._now())
         state = self._half.state if status == "completed" else None
-        await self._record.close_round(status, round, reason, self._half.global_hash, state, accepted, line)
+        self._record.close_round(status, round, reason, self._half.global_hash, state, accepted, line)
         self._record.display.round_closed(self._ledger.latest())
 
     async def _end(self, instruction: rounds.Finish) -> None:

@@ -280,14 +280,17 @@ class Coordinator:
             self._loop.call_soon(self._set_timer_now)
 
     def _set_timer_now(self) -> None:
+        """Set the timer if it would come too late; one that comes too early does no harm, and most move on."""
         self._timer_unset = False
+        wakeups = [at for at in (self._rounds.next_wakeup(), self._lobby.next_wakeup()) if at is not None]
+        if not wakeups or self._ended.done() or (self._timer is not None and self._timer.when() <= min(wakeups)):
+            return
         if self._timer is not None:
             self._timer.cancel()
-        wakeups = [at for at in (self._rounds.next_wakeup(), self._lobby.next_wakeup()) if at is not None]
-        if wakeups and not self._ended.done():
-            self._timer = self._loop.call_at(min(wakeups), self._tick)
+        self._timer = self._loop.call_at(min(wakeups), self._tick)
 
     def _tick(self) -> None:
+        self._timer = None
         now = self._now()
         self._lobby.tick(now)
         self._feed(rounds.Ticked(now))

@@ -47,7 +47,7 @@ class LocalHalf:
         return self._server.configure(round, exchange).to_payload(self._spec.wire.value_dtype)
 
     def aggregate(self, round: int, exchange: str, contributions: Iterable[tuple[str, int, Payload]]) -> Aggregated:
-        """Take in the accepted uplinks, each read when the server half asks for it.
+        """Take in the accepted uplinks, which were checked at the door, each read when the server half asks for it.
 
         Raises:
             RoundFailedError: nothing can be made of them.
@@ -60,4 +60,4 @@ class LocalHalf:
     def _updates(self, exchange: str, contributions: Iterable[tuple[str, int, Payload]]) -> Iterator[Update]:
         declared = next(one for one in self._method.exchanges if one.name == exchange)
         for client, num_train, payload in contributions:
-            yield Update(client, num_train, declared.uplink.from_payload(payload))
+            yield Update(client, num_train, declared.uplink.of_checked(payload))

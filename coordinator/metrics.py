@@ -53,6 +53,7 @@ class Ledger:
         self._accuracies = Accuracies(method.rules)
         self._known_classes: set[int] = set()
         self._num_completed = 0
+        self._prepared: list[tuple[ClientLine, str]] = []
         self._base = 0
         self._init = Traffic()
         self._refusals = Refusals()
@@ -112,21 +113,28 @@ class Ledger:
         """Count an update that was not taken; all codes but `duplicate` and `stale` count as `refused`."""
         self._refusals = self._refusals.plus(code)
 
+    def exchange_closing(self) -> None:
+        """Prepare the clients' lines while the server half works: no more updates will come."""
+        self._prepared = [(line, write_line(line)) for line in self._client_lines(self._opened())]
+
     def exchange_closed(self, metrics: Mapping[str, float], at: float) -> list[str]:
         """End the open exchange and return its lines: one per client of the cohort, then the server half's."""
         exchange = self._opened()
-        lines: list[Line] = [*self._client_lines(exchange), self._exchange_line(exchange, metrics, at)]
-        self._exchange = None
-        for line in lines:
+        if not self._prepared:
+            self.exchange_closing()
+        last = self._exchange_line(exchange, metrics, at)
+        lines: list[tuple[Line, str]] = [*self._prepared, (last, write_line(last))]
+        self._exchange, self._prepared = None, []
+        for line, _ in lines:
             self._book(line)
-        return [write_line(line) for line in lines]
+        return [text for _, text in lines]
 
     def round_closed(self, round: int, status: Status, reason: str, global_hash: str, at: float) -> str:
         """End a round and return its line; what a failed one has sent in an open exchange is in it."""
         account = self._accounts.setdefault(round, RoundAccount())
         for client_line in self._client_lines(self._exchange) if self._exchange else []:
             account.book(client_line)
-        self._exchange = None
+        self._exchange, self._prepared = None, []
         line = self._round_line(account, round, status, reason, global_hash, at)
         self._round_opened_at = None
         self._book(line)

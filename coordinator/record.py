@@ -140,19 +140,14 @@ class RunRecord:
         """Return the buffer of an update that lies in a file."""
         return self._store.load_buffer(round, exchange, client)
 
-    def close_exchange(
-        self, round: int, exchange: int, state: Packed | None, lines: Sequence[str]
-    ) -> asyncio.Future[None]:
-        """Store what an exchange came to; the future is done when it is durable."""
-        durable, done = _awaitable()
+    def close_exchange(self, round: int, exchange: int, state: Packed | None, lines: Sequence[str]) -> None:
+        """Store what an exchange came to."""
         header, buffer = _state_frames(state)
         unwritten, self._unwritten = self._unwritten, []
         clients = [stored.client for stored, _ in unwritten]
-        told = _all([*unwritten, (None, done)])
-        self._store.close_exchange(round, exchange, header, buffer, lines, told, clients)
+        self._store.close_exchange(round, exchange, header, buffer, lines, _all(unwritten), clients)
         self._metrics.writelines(f"{line}\n" for line in lines)
         self._metrics.flush()
-        return durable
 
     def close_round(
         self,
@@ -163,16 +158,14 @@ class RunRecord:
         state: Packed | None,
         accepted: Sequence[str],
         line: str,
-    ) -> asyncio.Future[None]:
-        """Store how a round ended; `state` is the server half after a completed one. Done when it is durable."""
+    ) -> None:
+        """Store how a round ended; `state` is the server half after a completed one."""
         self._flush()
-        durable, done = _awaitable()
         if status == "completed":
             self._start_state = state
         record = RoundRecord(round, status, reason, global_hash, time.time(), 0.0, line)
-        self._store.close_round(record, accepted, None, None, done)
+        self._store.close_round(record, accepted, None, None, _all(()))
         self._metrics.write(f"{line}\n")
-        return durable
 
     def write_histogram(self, spec: RunSpec, announced: Mapping[str, Ready]) -> None:
         """Write how many samples of each class each client announced, if that has changed."""

@@ -113,9 +113,16 @@ class ServerHalf:
         return packed
 
     async def aggregate(
-        self, round: int, exchange: str, contributions: Callable[[], Iterable[tuple[str, int, Packed]]], count: int
+        self,
+        round: int,
+        exchange: str,
+        contributions: Callable[[], Iterable[tuple[str, int, Packed]]],
+        count: int,
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> Aggregate:
         """Give the accepted updates, one at a time, and return what the server half made of them.
+
+        `meanwhile` is called when the aggregator has all of them and works.
 
         Raises:
             RoundUnusableError: nothing can be made of these updates.
@@ -129,6 +136,7 @@ class ServerHalf:
 
         async def ask(child: Child) -> None:
             await child.send_all(messages())
+            meanwhile()
 
         answer, state = await self._ask(ask)
         assert isinstance(answer, commands.Aggregated)

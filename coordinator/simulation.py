@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from coordinator import round_events as rounds
@@ -74,8 +75,11 @@ class OwnHalf:
         """Return the downlink of an exchange."""
         return pack(self._half.configure(round, exchange))
 
-    async def aggregate(self, round: int, exchange: str, contributions: Contributions, count: int) -> Aggregate:
+    async def aggregate(
+        self, round: int, exchange: str, contributions: Contributions, count: int, meanwhile: Callable[[], None]
+    ) -> Aggregate:
         """Take in the accepted updates and return what the server half made of them."""
+        meanwhile()
         try:
             unpacked = ((client, num_train, unpack(packed)) for client, num_train, packed in contributions())
             made = self._half.aggregate(round, exchange, unpacked)

@@ -112,13 +112,19 @@ class ClientApp:
             return
         for instruction in self._session.handle(event):
             self._obey(instruction)
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        """Set the timer if it would come too late; one that comes too early does no harm, and most move on."""
+        wakeup = self._session.next_wakeup()
+        if wakeup is None or (self._timer is not None and self._timer.when() <= wakeup):
+            return
         if self._timer is not None:
             self._timer.cancel()
-        wakeup = self._session.next_wakeup()
-        if wakeup is not None:
-            self._timer = self._loop.call_at(wakeup, self._tick)
+        self._timer = self._loop.call_at(wakeup, self._tick)
 
     def _tick(self) -> None:
+        self._timer = None
         self._feed(session.Ticked(self._loop.time()))
 
     def _obey(self, instruction: session.Instruction) -> None:

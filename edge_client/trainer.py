@@ -117,8 +117,10 @@ class Trainer:
         update = Update(self._run, task.round, task.exchange, evaluations)
         frames = [bytes(frame) for frame in encode(update, pack(outcome.uplink), self._max_message_bytes)]
         encoded = time.monotonic()
-        self._states.save(task.round, task.exchange, self._participant.arrays())
-        self._states.save_uplink(task.round, task.exchange, frames)
+        arrays = self._participant.arrays()
+        if arrays:  # without any state a repeated task gives the same uplink anyway
+            self._states.save(task.round, task.exchange, arrays)
+            self._states.save_uplink(task.round, task.exchange, frames)
         checkpoint_s = restore_s + time.monotonic() - encoded
         timing = Timing.of_seconds(outcome.train_s, outcome.evaluate_s, checkpoint_s, encoded - started)
         return [*frames, timing.frame()]

@@ -4,8 +4,9 @@ The header is `[tag, fields]`, or `[tag, fields, arrays, scalars]` where a paylo
 end to end, those with the largest items first, so that each is aligned to its item size without padding.
 
 Packing is apart from encoding: the coordinator makes the payload of a downlink once and sends it to many, and stores an
-uplink without ever decoding its arrays. `decode` checks everything that the header says against the buffer;
-`Record.from_payload` checks the values against the method's record.
+uplink without ever decoding its arrays. `decode` checks the message, so a daemon passes a payload on without looking at
+it; `unpack` checks all that the header says against the buffer; `Record.from_payload` checks the values against the
+method's record.
 """
 
 from __future__ import annotations
@@ -124,7 +125,8 @@ def decode(
 
     Raises:
         UnknownMessageError: a message whose tag is not in `kinds`.
-        DecodeError: anything else that is not a message; nothing else is raised, whatever the bytes.
+        DecodeError: anything else that is not a message; nothing else is raised, whatever the bytes. Arrays that do not
+            fit their headers are for `unpack` to find.
     """
     if len(frames) not in (1, 2):
         raise DecodeError(f"expected one or two frames, got {len(frames)}")
@@ -170,9 +172,7 @@ def _entries(content: Any) -> list[Any]:
 
 def _packed(rest: list[Any], buffer: Buffer, what: str) -> Packed:
     headers, scalars = _convert(rest, _Payload, what)
-    packed = Packed(headers, scalars, buffer)
-    _check_packed(packed, DecodeError)
-    return packed
+    return Packed(headers, scalars, buffer)
 
 
 def _convert(content: Any, kind: Any, what: str) -> Any:

@@ -61,6 +61,9 @@ def unpack_header(frame: bytes | memoryview) -> Any:
             max_bin_len=0,
             max_ext_len=0,
         )
+    except msgpack.ExtraData as error:
+        used = len(header) - len(error.extra)
+        raise DecodeError(f"header: expected {used} bytes, got {len(header)}") from None
     except (ValueError, TypeError, OverflowError, RecursionError, MemoryError, msgpack.UnpackException) as error:
         raise DecodeError(f"header: {error}") from None
 

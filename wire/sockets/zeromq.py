@@ -23,8 +23,9 @@ LINGER_MS = 500
 MAX_BURST = 256
 """Messages received in one go before the loop may do something else."""
 
-ROUTE_BYTES = 5
-"""Length of the routing ids that libzmq gives to connections."""
+# As plain numbers: operations on pyzmq's enumerations cost more than the calls that they are for.
+_MORE, _LAST = int(zmq.NOBLOCK | zmq.SNDMORE), int(zmq.NOBLOCK)
+_EVENTS, _POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
 
 
 def libzmq_version() -> tuple[int, int, int]:
@@ -71,12 +72,9 @@ class _Endpoint:
     def _drain(self) -> None:
         self._scheduled = False
         for _ in range(MAX_BURST):
-            if self.closed:
+            if self.closed or not self._has_message():
                 return
-            try:
-                frames = self._socket.recv_multipart(zmq.NOBLOCK)
-            except zmq.Again:
-                return
+            frames = self._socket.recv_multipart(zmq.NOBLOCK)
             try:
                 self._arrived(frames)
             except Exception:
@@ -89,9 +87,14 @@ class _Endpoint:
 
     def _send(self, frames: Frames) -> None:
         """Send without blocking; raises zmq.ZMQError where the peer is gone or its queue full."""
-        self._socket.send_multipart(frames, zmq.NOBLOCK)
-        if int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
+        for frame in frames[:-1]:
+            self._socket.send(frame, _MORE)
+        self._socket.send(frames[-1], _LAST)
+        if self._has_message():
             self._look_again()
+
+    def _has_message(self) -> bool:
+        return bool(int(self._socket.getsockopt(_EVENTS)) & _POLLIN)
 
 
 class Router(_Endpoint):
