@@ -11,7 +11,6 @@ method's record.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -42,7 +41,7 @@ class ArrayHeader(NamedTuple):
     @property
     def item_bytes(self) -> int:
         """Bytes of one entry."""
-        return CODEC_BYTES[CODEC_NAMES[self.codec]]
+        return _ITEM_BYTES[self.codec]
 
 
 class Packed(NamedTuple):
@@ -57,6 +56,10 @@ class Packed(NamedTuple):
         """Elements and payload bytes, from the headers alone."""
         valued = (header for header in self.headers if CODEC_NAMES[header.codec] in ELEMENT_CODECS)
         return Sizes(sum(header.num_entries for header in valued), len(self.buffer))
+
+
+_ITEM_BYTES = {number: CODEC_BYTES[name] for number, name in CODEC_NAMES.items()}
+_LARGEST_ITEM = max(_ITEM_BYTES.values())
 
 
 class _Payload(NamedTuple):
@@ -190,27 +193,36 @@ def _check_size(frames: Sequence[Buffer], max_bytes: int, error: type[WireError]
 
 def _check_packed(packed: Packed, error: type[WireError]) -> None:
     """Check all that headers, scalars and buffer say of each other."""
-    headers, names = packed.headers, [*(header.name for header in packed.headers), *packed.scalars]
+    headers = packed.headers
     if len(headers) > MAX_ARRAYS:
         raise error(f"payload: expected at most {MAX_ARRAYS} arrays, got {len(headers)}")
-    if len(set(names)) != len(names):
+    names = {*packed.scalars, *(header.name for header in headers)}
+    if len(names) != len(headers) + len(packed.scalars):
         raise error("payload: a name stands for two arrays or scalars")
     for name in names:
-        if len(name) > MAX_NAME_BYTES or len(name.encode(errors="replace")) > MAX_NAME_BYTES:
+        if len(name) > MAX_NAME_BYTES // 4 and len(name.encode(errors="replace")) > MAX_NAME_BYTES:
             raise error(f"payload: expected names of at most {MAX_NAME_BYTES} bytes, got {name[:40]!r}...")
+    expected, largest = 0, _LARGEST_ITEM
     for header in headers:
-        _check_array(header, error)
-    if any(left.item_bytes < right.item_bytes for left, right in itertools.pairwise(headers)):
-        raise error("payload: expected arrays with the largest items first")
-    expected = sum(header.num_entries * header.item_bytes for header in headers)
+        item_bytes = _ITEM_BYTES.get(header.codec, 0)
+        expected += item_bytes * _checked_entries(header, error)
+        if item_bytes > largest:
+            raise error("payload: expected arrays with the largest items first")
+        largest = item_bytes
     if expected != len(packed.buffer):
         raise error(f"payload: expected {expected} bytes of arrays, got {len(packed.buffer)}")
 
 
-def _check_array(header: ArrayHeader, error: type[WireError]) -> None:
-    if header.codec not in CODEC_NAMES:
+def _checked_entries(header: ArrayHeader, error: type[WireError]) -> int:
+    """Return the entries of an array, if it is one."""
+    if header.codec not in _ITEM_BYTES:
         raise error(f"array {header.name!r}: expected a codec number in {sorted(CODEC_NAMES)}, got {header.codec}")
     if len(header.shape) > MAX_RANK:
         raise error(f"array {header.name!r}: expected at most {MAX_RANK} dimensions, got {len(header.shape)}")
-    if any(size < 0 for size in header.shape) or math.prod(max(size, 1) for size in header.shape) > MAX_ENTRIES:
-        raise error(f"array {header.name!r}: no array has the shape {header.shape}")
+    entries, padded = 1, 1
+    for size in header.shape:
+        entries *= size
+        padded *= size or 1
+        if size < 0 or padded > MAX_ENTRIES:
+            raise error(f"array {header.name!r}: no array has the shape {header.shape}")
+    return entries
