@@ -163,6 +163,8 @@ class Coordinator:
         try:
             frames, timing = split_timing(frames)
             message, packed = decode(frames, max_bytes=self._config.transport.max_message_bytes)
+            if timing is not None and not isinstance(message, Update):
+                raise DecodeError(f"{type(message).__name__}: expected no third frame")
         except DecodeError as error:
             self._num_junk += 1
             if self._num_junk & (self._num_junk - 1) == 0:  # the 1st, 2nd, 4th, 8th ... is told
