@@ -72,7 +72,7 @@ def recorded(config: RunConfig, mode: str, init_from: Path | None, go: Go) -> Ex
     except ConfigError:
         folder.discard()
         raise
-    except StoreError as error:
+    except (StoreError, OSError) as error:
         raise ConfigError(f"[run] dir: {error}") from None
     finally:
         display.close()

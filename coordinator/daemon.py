@@ -119,7 +119,7 @@ class Coordinator:
         code, reason = await self._ended
         for task in tasks:
             task.cancel()
-        await self._farewell(code, reason)
+        code = await self._farewell(code, reason)
         self._router.close()
         context.destroy(linger=500)
         return code
@@ -135,8 +135,8 @@ class Coordinator:
         if not self._ended.done():
             self._ended.set_result((code, reason))
 
-    async def _farewell(self, code: ExitCode, reason: str) -> None:
-        """Tell the clients, hear their goodbyes, and write down how the run ended."""
+    async def _farewell(self, code: ExitCode, reason: str) -> ExitCode:
+        """Tell the clients, hear their goodbyes, and write down how the run ended; return the exit code."""
         outcome = {ExitCode.FINISHED: "finished", ExitCode.INTERRUPTED: "interrupted"}.get(code, "failed")
         if self._timer is not None:
             self._timer.cancel()
@@ -150,11 +150,16 @@ class Coordinator:
                 await asyncio.wait_for(self._goodbyes.wait(), FAREWELL_S)
             except asyncio.TimeoutError:
                 self._display.note(f"no goodbye from {', '.join(self._lobby.clients)}")
-        peaks = self._lobby.peak_rss_bytes.values()
-        self._record.finish(self._ledger, self._half.state, self._half.versions, self._half.peak_rss_bytes(), peaks)
+        peaks, aggregator_peak = self._lobby.peak_rss_bytes.values(), self._half.peak_rss_bytes()
         await self._half.stop()
-        self._record.close()
+        try:
+            self._record.finish(self._ledger, self._half.state, self._half.versions, aggregator_peak, peaks)
+            self._record.close()
+        except (OSError, StoreError) as error:
+            self._display.note(f"the run's record is not complete: {error}")
+            code = ExitCode.INTERRUPTED
         self._display.note(f"the run is over: {outcome}" + (f" ({reason})" if reason else ""))
+        return code
 
     # Messages
 
@@ -222,8 +227,8 @@ class Coordinator:
     def _send_acks(self) -> None:
         """Acknowledge what is durable, but for those whose next task has done so by now."""
         acks, self._acks = self._acks, {}
-        for client, ack in acks.items():
-            self._lobby.send(client, encode(ack), self._now())
+        for client in acks.keys() & set(self._lobby.clients):
+            self._lobby.send(client, encode(acks[client]), self._now())
 
     def _refuse(self, refusal: rounds.Refuse) -> None:
         self._ledger.refused(refusal.code)
@@ -340,7 +345,9 @@ class Coordinator:
     def _on_task_done(self, task: asyncio.Task[None]) -> None:
         """End the run if one of its tasks has failed: it would wait for that task for ever."""
         error = None if task.cancelled() else task.exception()
-        if error is not None:
+        if isinstance(error, OSError):
+            self.end(ExitCode.INTERRUPTED, f"cannot write: {error}")
+        elif error is not None:
             self._display.note("".join(traceback.format_exception(error)))
             self.end(ExitCode.FAILED, f"internal error: {type(error).__name__}: {error}")
 

@@ -16,6 +16,8 @@ from coordinator.config import load
 from coordinator.run_folder import RunFolder
 from models.data import load_labels
 from models.partition import drawn_indices
+from models.spec import ConfigError
+from wire.exit_codes import ExitCode
 from wire.sockets.child import end_with_parent
 
 
@@ -32,7 +34,11 @@ def main() -> None:
     end_with_parent()
     run_dir, modules = sys.argv[1:]
     sys.path.append(modules)
-    draw(Path(run_dir))
+    try:
+        draw(Path(run_dir))
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        sys.exit(ExitCode.BAD_CONFIG)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,8 @@ def loopback(config: RunConfig, config_folder: Path, init_from: Path | None) -> 
     config = msgspec.structs.replace(config, transport=transport)
 
     def go(spec: RunSpec, record: RunRecord) -> ExitCode:
-        return coordinate(config, config_folder, spec, record, Clients(config, config_folder, record.folder))
+        clients = Clients(config, config_folder, record.folder)
+        clients.draw()
+        return coordinate(config, config_folder, spec, record, clients)
 
     return recorded(config, "loopback", init_from, go)

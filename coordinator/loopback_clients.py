@@ -18,7 +18,11 @@ import tomli_w
 
 from coordinator.config import RunConfig
 from coordinator.run_folder import RunFolder
+from models.spec import ConfigError
 from wire.exit_codes import ExitCode
+
+DRAW_S = 600.0
+"""How long it may take to load the data set and spread it over the clients."""
 
 MAX_RESTARTS = 3
 """How often a client that was killed is started again."""
@@ -46,14 +50,24 @@ class Clients:
         self._modules = modules
         self._folder = folder
         self._processes: list[ClientProcess] = []
-        self._drawing: subprocess.Popen[bytes] | None = None
         self._lifeline, self._held_end = os.pipe()
 
+    def draw(self) -> None:
+        """Write down which samples each client will have, before anything is started.
+
+        Raises:
+            ConfigError: the data cannot be loaded, or not be spread over the clients.
+        """
+        command = [sys.executable, "-I", "-m", "coordinator.draw", str(self._folder.path), str(self._modules)]
+        try:
+            drawn = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=DRAW_S)
+        except subprocess.TimeoutExpired:
+            raise ConfigError(f"[data] the samples were not spread over the clients within {DRAW_S:g} s") from None
+        if drawn.returncode != ExitCode.FINISHED:
+            raise ConfigError((drawn.stderr.strip().splitlines() or ["the samples cannot be drawn"])[-1])
+
     def start(self, address: str) -> None:
-        """Start all clients, and a process that writes down which samples each of them has."""
-        self._drawing = self._run(
-            "coordinator.draw", [str(self._folder.path), str(self._modules)], self._folder.log_path
-        )
+        """Start all clients."""
         for index, client in enumerate(client_names(self._config.data.num_clients)):
             config = self._write_config(client, index, address)
             log = config.with_name("log.txt")
@@ -79,13 +93,12 @@ class Clients:
         os.close(self._held_end)
         os.close(self._lifeline)
         until = time.monotonic() + LEAVE_S
-        drawing = [self._drawing] if self._drawing is not None else []
-        for process in [*drawing, *(held.process for held in self._processes)]:
+        for held in self._processes:
             try:
-                process.wait(max(0.0, until - time.monotonic()))
+                held.process.wait(max(0.0, until - time.monotonic()))
             except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+                held.process.kill()
+                held.process.wait()
 
     def _write_config(self, client: str, index: int, address: str) -> Path:
         folder = self._folder.client_folder(client)
@@ -106,14 +119,10 @@ class Clients:
         return path
 
     def _spawn(self, config: Path, log: Path) -> subprocess.Popen[bytes]:
-        arguments = ["run", "--config", str(config), "--once", "--lifeline", str(self._lifeline)]
-        return self._run("edge_client", arguments, log)
-
-    def _run(self, module: str, arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
-        """Start a module that holds the lifeline; what it says goes to the end of the log."""
+        command = [sys.executable, "-I", "-m", "edge_client", "run", "--config", str(config), "--once"]
         with log.open("ab") as output:
             return subprocess.Popen(
-                [sys.executable, "-I", "-m", module, *arguments],
+                [*command, "--lifeline", str(self._lifeline)],
                 pass_fds=[self._lifeline],
                 stdin=subprocess.DEVNULL,
                 stdout=output,

@@ -125,8 +125,11 @@ class Simulation:
         except ServerHalfError as error:
             self._end(ExitCode.FAILED, f"method {self._method.name}: {error}")
         code, reason = self._ended or (ExitCode.INTERRUPTED, "")
-        self._record.finish(self._ledger, self._half.state, self._half.versions, None, ())
-        self._record.close()
+        try:
+            self._record.finish(self._ledger, self._half.state, self._half.versions, None, ())
+            self._record.close()
+        except (OSError, StoreError) as error:
+            code, reason = ExitCode.INTERRUPTED, f"the run's record is not complete: {error}"
         self._record.display.note(f"the run is over: {code.name.lower()}" + (f" ({reason})" if reason else ""))
         return code
 
