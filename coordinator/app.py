@@ -73,6 +73,7 @@ def recorded(config: RunConfig, mode: str, init_from: Path | None, go: Go) -> Ex
         folder.discard()
         raise
     except (StoreError, OSError) as error:
+        folder.discard()
         raise ConfigError(f"[run] dir: {error}") from None
     finally:
         display.close()

@@ -18,6 +18,8 @@ from models.partition import PARTITIONS
 from models.settings import (
     ADDRESS_FORM,
     NAME_FORM,
+    Tables,
+    apply_settings,
     check_part,
     is_plain_name,
     read_tables,
@@ -130,12 +132,21 @@ def load(path: Path | None, settings: Sequence[str]) -> RunConfig:
         ConfigError: the text names the key, what was expected and what came.
     """
     where = source_of(path, settings)
-    tables = read_tables(path, settings)
+    tables = _without_other_methods_keys(path, settings)
     config = read_section(RunConfig, tables, where)
     _check_places(config, where)
     _check_parts(config, where)
     config = msgspec.structs.replace(config, round=_read_round(config, tables.get("round", {}), where))
     return msgspec.structs.replace(config, method=_read_method(config, where))
+
+
+def _without_other_methods_keys(path: Path | None, settings: Sequence[str]) -> Tables:
+    """Return the tables; where a setting names another method than the file, the file's keys of `[method]` go."""
+    of_file, given = read_tables(path, ()), read_tables(None, settings)
+    name = given.get("method", {}).get("name")
+    if name is not None and name != of_file.get("method", {}).get("name", methods.default().name):
+        of_file.pop("method", None)
+    return apply_settings(of_file, settings)
 
 
 def _check_places(config: RunConfig, where: str) -> None:

@@ -137,7 +137,7 @@ class Coordinator:
 
     async def _farewell(self, code: ExitCode, reason: str) -> ExitCode:
         """Tell the clients, hear their goodbyes, and write down how the run ended; return the exit code."""
-        outcome = {ExitCode.FINISHED: "finished", ExitCode.INTERRUPTED: "interrupted"}.get(code, "failed")
+        outcome = outcome_of(code)
         if self._timer is not None:
             self._timer.cancel()
         self._send_acks()
@@ -153,7 +153,7 @@ class Coordinator:
         peaks, aggregator_peak = self._lobby.peak_rss_bytes.values(), self._half.peak_rss_bytes()
         await self._half.stop()
         try:
-            self._record.finish(self._ledger, self._half.state, self._half.versions, aggregator_peak, peaks)
+            self._record.finish(self._ledger, self._half.state, self._half.versions, aggregator_peak, peaks, outcome)
             self._record.close()
         except (OSError, StoreError) as error:
             self._display.note(f"the run's record is not complete: {error}")
@@ -345,7 +345,7 @@ class Coordinator:
     def _on_task_done(self, task: asyncio.Task[None]) -> None:
         """End the run if one of its tasks has failed: it would wait for that task for ever."""
         error = None if task.cancelled() else task.exception()
-        if isinstance(error, OSError):
+        if isinstance(error, OSError | StoreError):
             self.end(ExitCode.INTERRUPTED, f"cannot write: {error}")
         elif error is not None:
             self._display.note("".join(traceback.format_exception(error)))
@@ -362,6 +362,11 @@ class Coordinator:
 
     def _now(self) -> float:
         return self._loop.time()
+
+
+def outcome_of(code: ExitCode) -> str:
+    """Return what clients and `summary.json` are told of how a run ended."""
+    return {ExitCode.FINISHED: "finished", ExitCode.INTERRUPTED: "interrupted"}.get(code, "failed")
 
 
 def run_token(run_id: str) -> int:

@@ -150,7 +150,8 @@ class Lobby:
             elif isinstance(instruction, membership.Probe):
                 self.send(instruction.client, encode(Ping()), at)
             else:
-                self._events.note(f"{instruction.client} is gone: {instruction.reason}")
+                if not self._closed:  # once the run is over everybody is expected to go
+                    self._events.note(f"{instruction.client} is gone: {instruction.reason}")
                 self._events.gone(instruction.client)
 
     def _admit(self, client: str, route: bytes) -> None:
@@ -198,7 +199,11 @@ class Lobby:
         if self._method.shares_model:
             size = (ready.num_parameters, ready.num_buffers)
             for other, theirs in self.announced.items():
-                if other != client and size != (theirs.num_parameters, theirs.num_buffers):
+                if (
+                    other != client
+                    and other in self._membership.members
+                    and size != (theirs.num_parameters, theirs.num_buffers)
+                ):
                     reason = (
                         f"{self._method.name} averages whole nets: expected {theirs.num_parameters} parameters and "
                         f"{theirs.num_buffers} buffers as {other} has, {client} has {size[0]} and {size[1]}"

@@ -76,6 +76,7 @@ class RunRecord:
         self.start_classes = start.classes if start is not None else None
         self._store: Store
         self._unwritten: list[tuple[StoredUpdate, Callable[[], None]]] = []
+        self._waiting: list[asyncio.Future[None]] = []
         self._histogram: dict[str, Any] = {}
         self.summary: dict[str, Any] | None = None
 
@@ -91,7 +92,13 @@ class RunRecord:
         def notify(callback: Callable[[], None]) -> None:
             loop.call_soon_threadsafe(callback)
 
-        self._store = Store(None if self._in_memory else self.folder.store_path, notify, on_failed)
+        def failed(error: StoreError) -> None:
+            for waiting in self._waiting:
+                if not waiting.done():
+                    waiting.set_exception(error)
+            on_failed(error)
+
+        self._store = Store(None if self._in_memory else self.folder.store_path, notify, failed)
         self._metrics = self.folder.metrics_path.open("a", encoding="utf-8")
 
     def close(self) -> None:
@@ -110,6 +117,7 @@ class RunRecord:
     def open_exchange(self, opened: rounds.Configure, downlink: Packed) -> asyncio.Future[None]:
         """Store who is asked and with what; the future is done when it is durable."""
         durable, done = _awaitable()
+        self._waiting = [durable]
         header, buffer = encode(commands.Configured(), downlink, PIPE_BYTES)
         self._store.open_exchange(opened.round, opened.exchange, opened.cohort, bytes(header), bytes(buffer), done)
         return durable
@@ -189,6 +197,7 @@ class RunRecord:
         versions: Mapping[str, str],
         aggregator_peak_bytes: int | None,
         client_peaks_bytes: Collection[tuple[int, int]],
+        outcome: str,
     ) -> None:
         """Write summary and global arrays.
 
@@ -198,6 +207,7 @@ class RunRecord:
             versions: what ran.
             aggregator_peak_bytes: the aggregator's peak resident memory, if it is known.
             client_peaks_bytes: those of each client and its trainer, 0 where unknown.
+            outcome: `finished`, `failed` or `interrupted`.
         """
         from models.checkpoint import write
 
@@ -210,7 +220,7 @@ class RunRecord:
             "client_peak_rss_bytes": max(clients, default=0) or None,
             "trainer_peak_rss_bytes": max(trainers, default=0) or None,
         }
-        self.summary = ledger.summary(self._mode, memory, versions)
+        self.summary = {**ledger.summary(self._mode, memory, versions), "outcome": outcome}
         self.folder.write_summary(self.summary)
 
 

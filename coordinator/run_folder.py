@@ -37,7 +37,11 @@ class RunFolder:
         if not is_plain_name(name):
             raise ConfigError(f"[run] name = {name!r}: expected {NAME_FORM}")
         folder = cls(_make_unique(Path(config.run.dir).expanduser(), f"{name}-{now_text}"))
-        folder.write_config(config)
+        try:
+            folder.write_config(config)
+        except OSError as error:
+            folder.discard()
+            raise ConfigError(f"[run] dir = {config.run.dir!r}: expected a folder to write to, got {error}") from None
         return folder
 
     @classmethod
@@ -130,8 +134,8 @@ def _make_unique(parent: Path, stem: str) -> Path:
             path.mkdir(parents=True)
         except FileExistsError:
             continue
-        except OSError as error:
-            expected = f"expected a folder to write to, got {error.strerror}"
+        except (OSError, ValueError) as error:
+            expected = f"expected a folder to write to, got {getattr(error, 'strerror', None) or error}"
             raise ConfigError(f"[run] dir = {str(parent)!r}: {expected}") from None
         return path
     raise ConfigError(f"[run] dir = {str(parent)!r}: no free run id {stem}-????")

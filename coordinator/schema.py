@@ -60,16 +60,16 @@ MIGRATIONS = (
 
 ADVICE = (
     ("buffer ", "put back the file, or a copy of the whole run folder, or start a new run"),
-    ("full", "free some disk space and resume the run"),
-    ("No space", "free some disk space and resume the run"),
-    ("readonly", "make the file and its folder writable and resume the run"),
-    ("Read-only", "make the folder writable and resume the run"),
-    ("Permission", "make the folder writable and resume the run"),
-    ("locked", "close the other program that has it open and resume the run"),
+    ("full", "free some disk space and start the run again"),
+    ("No space", "free some disk space and start the run again"),
+    ("readonly", "make the file and its folder writable and start the run again"),
+    ("Read-only", "make the folder writable and start the run again"),
+    ("Permission", "make the folder writable and start the run again"),
+    ("locked", "close the other program that has it open and start the run again"),
     ("malformed", "the file is damaged: put back a copy of the run folder or start a new run"),
     ("not a database", "the file is damaged or of another program: name another run folder"),
-    ("constraint", "the same thing was stored twice, a fault of this program; the run can be resumed"),
-    ("is not open", "a fault of this program; the run can be resumed"),
+    ("constraint", "the same thing was stored twice, a fault of this program; the run can be started again"),
+    ("is not open", "a fault of this program; the run can be started again"),
 )
 """What to do, by a word of the cause."""
 
@@ -81,7 +81,7 @@ class StoreError(Exception):
 def explain(path: Path | None, cause: Exception) -> StoreError:
     """Return the error that says of the store at `path` what happened and what to do about it."""
     text = (cause.strerror if isinstance(cause, OSError) else None) or str(cause) or type(cause).__name__
-    advice = next((advice for word, advice in ADVICE if word in text), "see to the cause and resume the run")
+    advice = next((advice for word, advice in ADVICE if word in text), "see to the cause and start the run again")
     return StoreError(f"store {path or 'in memory'}: {text}; {advice}")
 
 
@@ -154,7 +154,7 @@ def _checked_version(connection: sqlite3.Connection, path: Path | None) -> int:
     if version > len(MIGRATIONS):
         raise StoreError(
             f"store {path}: expected schema version {len(MIGRATIONS)} or older, got {version}; "
-            "resume the run with the program that wrote it, or a newer one"
+            "start the run again with the program that wrote it, or a newer one"
         )
     finding = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
     if finding != "ok":

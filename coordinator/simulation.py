@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from coordinator import round_events as rounds
 from coordinator.app import recorded
 from coordinator.conductor import Conductor, Contributions
 from coordinator.config import RunConfig
-from coordinator.daemon import round_rules, run_token
+from coordinator.daemon import outcome_of, round_rules, run_token
 from coordinator.local_half import LocalHalf
 from coordinator.loopback_clients import client_names
 from coordinator.metrics import Cost, Ledger
@@ -33,8 +34,9 @@ from models.checkpoint import state_hash
 from models.data import ClientParts
 from models.methods.api import RoundFailedError
 from models.partition import named_rows
-from models.spec import RunSpec
+from models.spec import ConfigError, RunSpec
 from wire.encoding import Packed, decode, encode, encoded_bytes, pack, unpack
+from wire.errors import EncodeError
 from wire.exit_codes import ExitCode
 from wire.messages import Task, Update
 from wire.payload import EMPTY, Payload
@@ -124,13 +126,20 @@ class Simulation:
                 await self._step()
         except ServerHalfError as error:
             self._end(ExitCode.FAILED, f"method {self._method.name}: {error}")
+        except (EncodeError, ConfigError) as error:
+            self._end(ExitCode.BAD_CONFIG, str(error))
+        except (OSError, StoreError) as error:
+            self._end(ExitCode.INTERRUPTED, f"cannot write: {error}")
+        except Exception as error:  # whatever a method, net or data set does
+            self._record.display.note(traceback.format_exc())
+            self._end(ExitCode.FAILED, f"{type(error).__name__}: {error}")
         code, reason = self._ended or (ExitCode.INTERRUPTED, "")
         try:
-            self._record.finish(self._ledger, self._half.state, self._half.versions, None, ())
+            self._record.finish(self._ledger, self._half.state, self._half.versions, None, (), outcome_of(code))
             self._record.close()
         except (OSError, StoreError) as error:
             code, reason = ExitCode.INTERRUPTED, f"the run's record is not complete: {error}"
-        self._record.display.note(f"the run is over: {code.name.lower()}" + (f" ({reason})" if reason else ""))
+        self._record.display.note(f"the run is over: {outcome_of(code)}" + (f" ({reason})" if reason else ""))
         return code
 
     async def _make_clients(self) -> None:

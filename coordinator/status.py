@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -35,7 +36,7 @@ def read_status(path: Path) -> dict[str, Any]:
     return {
         "run_id": folder.run_id,
         "method": config["method"]["name"],
-        "finished": folder.summary_path.exists(),
+        "outcome": _outcome(folder),
         "num_rounds": config["run"]["num_rounds"],
         "rounds_completed": sum(record.status == "completed" for record in records),
         "rounds_failed": sum(record.status == "failed" for record in records),
@@ -50,12 +51,13 @@ def read_status(path: Path) -> dict[str, Any]:
 
 def format_status(status: dict[str, Any]) -> str:
     """Return the status for people."""
-    state = "over" if status["finished"] else f"in round {status['round']}"
+    outcome = status["outcome"]
+    state = f"over ({outcome})" if outcome else f"in round {status['round']}"
     lines = [
         f"{status['run_id']}: {status['method']}, {state}",
         f"rounds: {status['rounds_completed']} of {status['num_rounds']} completed, {status['rounds_failed']} failed",
     ]
-    if status["cohort"]:
+    if status["cohort"] and not outcome:
         missing = sorted(set(status["cohort"]) - set(status["answered"]))
         waits = f", waiting for {', '.join(missing)}" if missing else ""
         lines.append(f"exchange {status['exchange']}: {len(status['answered'])}/{len(status['cohort'])} updates{waits}")
@@ -67,9 +69,18 @@ def format_status(status: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _outcome(folder: RunFolder) -> str | None:
+    """Return how the run ended, None if it goes on (or was killed)."""
+    if not folder.summary_path.exists():
+        return None
+    content: dict[str, Any] = json.loads(folder.summary_path.read_text(encoding="utf-8"))
+    return str(content["outcome"])
+
+
 def _latest_of_clients(connection: sqlite3.Connection) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each client with its last closed exchange."""
-    query = "SELECT line FROM metrics WHERE id IN (SELECT max(id) FROM metrics WHERE client != '' GROUP BY client)"
+    """Yield each client with its last closed exchange of a round."""
+    rounds_only = "client != '' AND json_extract(line, '$.exchange') != 'evaluation'"
+    query = f"SELECT line FROM metrics WHERE id IN (SELECT max(id) FROM metrics WHERE {rounds_only} GROUP BY client)"
     for (text,) in connection.execute(query):
         line = read_line(text)
         if isinstance(line, ClientLine):

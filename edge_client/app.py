@@ -21,6 +21,7 @@ from edge_client import session_events as session
 from edge_client.config import ClientConfig
 from edge_client.local_state import client_folder, held_digests
 from edge_client.session import Session
+from models.spec import ConfigError
 from wire.encoding import decode, encode, encoded_bytes
 from wire.errors import DecodeError
 from wire.exit_codes import ExitCode
@@ -75,7 +76,6 @@ class ClientApp:
 
     async def run(self, lifeline: int | None) -> ExitCode:
         """Serve until the session ends, a signal comes, or the other end of the lifeline closes."""
-        self._folder.mkdir(parents=True, exist_ok=True)
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[tuple[ExitCode, str]] = self._loop.create_future()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -284,4 +284,9 @@ def say(text: str) -> None:
 
 def run(config: ClientConfig, config_folder: Path, once: bool, lifeline: int | None) -> ExitCode:
     """Run the client daemon and return its exit code."""
+    folder = client_folder(config)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"[client] dir: expected a folder to write to, {folder} is none: {error}") from None
     return asyncio.run(ClientApp(config, config_folder, once).run(lifeline))

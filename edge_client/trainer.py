@@ -70,8 +70,8 @@ class Trainer:
             reason = f"the coordinator's downlink does not fit the method: {error}"
             self._pipe.send(encode(commands.Failed(reason, ExitCode.FAILED)))
         except Exception as error:
-            traceback.print_exc()
             self._pipe.send(encode(commands.Failed(f"{type(error).__name__}: {error}", ExitCode.FAILED)))
+            traceback.print_exc()
 
     def _begin(self, begin: commands.Begin) -> None:
         """Build everything for the run and announce it."""
@@ -164,6 +164,9 @@ def device_spec(spec: RunSpec, settings: ClientConfig) -> RunSpec:
             raise ConfigError(
                 f"the run wants {name!r}, which [client] plugins = {settings.client.plugins} does not allow"
             )
+    runs_own = spec.model.name_for(settings.data.index)
+    if net != runs_own and find(spec.method).shares_model:
+        raise ConfigError(f"[model] name = {net!r}: {spec.method} averages whole nets, and the run's is {runs_own!r}")
     model = msgspec.structs.replace(
         spec.model,
         name=net,

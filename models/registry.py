@@ -42,5 +42,5 @@ def _imported(kind: str, target: str) -> Any:
     module, _, attribute = target.partition(":")
     try:
         return getattr(import_module(module), attribute)
-    except Exception as error:  # whatever a user's module does on import
+    except (Exception, SystemExit) as error:  # whatever a user's module does on import
         raise ConfigError(f"{kind} {target!r} cannot be imported: {type(error).__name__}: {error}") from error

@@ -142,6 +142,16 @@ def test_keys_are_checked_against_each_other(settings: list[str], message: str) 
     assert message in refused(settings)
 
 
+def test_different_nets_are_refused_where_whole_nets_are_averaged() -> None:
+    names = 'model.names=["mlp", "cnn"]'
+    for method in map(methods.find, methods.names()):
+        if method.shares_model:
+            message = refused([f"method.name={method.name}", names])
+            assert f"names = ['mlp', 'cnn']: expected one net for all clients, as {method.name} averages" in message
+        else:
+            assert load(None, [f"method.name={method.name}", names]).model.names == ["mlp", "cnn"]
+
+
 def test_an_error_names_the_file(tmp_path: Path) -> None:
     path = written(tmp_path, "[round]\nfractoin = 1\n")
     assert refused([], path) == "run.toml [round]: unknown key 'fractoin'; did you mean 'fraction'?"
@@ -166,3 +176,12 @@ def test_a_method_of_the_users_own_is_found_beside_the_config(tmp_path: Path, mo
     assert config.method_name == "my_method:METHOD"
     assert config.method["weighting"] == "counts"
     assert "cannot be imported" in refused(["method.name=my_method:NONE"])
+
+
+def test_a_setting_that_names_another_method_leaves_the_files_keys_of_the_first(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text('[method]\nname = "fedproto"\nregularizer_weight = 2.0\n')
+    assert load(path, ["method.name=fedavg"]).method == {"name": "fedavg"}
+    assert load(path, ["method.name=fedproto"]).method["regularizer_weight"] == 2.0
+    with pytest.raises(ConfigError, match="unknown key 'weighting'"):
+        load(path, ["method.name=fedavg", "method.weighting=uniform"])

@@ -133,7 +133,7 @@ def test_full_disk_is_said_once_and_nothing_is_acknowledged_after(
         with contextlib.suppress(StoreError):
             store.position()  # waits, so that each update has a transaction of its own
     text = failures.only()
-    assert f"store {store_path}: database or disk is full; free some disk space and resume the run" in text
+    assert f"store {store_path}: database or disk is full; free some disk space and start the run again" in text
     store.put_meta("late", "", on_durable=lambda: acknowledged.append("late"))
     with pytest.raises(StoreError, match="disk is full"):
         store.position()
@@ -154,7 +154,7 @@ def test_buffer_that_does_not_fit_the_disk_is_not_acknowledged(store_path: Path)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, hard))
     try:
         store.put_update(update("a", bytes(1 << 21)), never)
-        assert "File too large; see to the cause and resume the run" in failures.only()
+        assert "File too large; see to the cause and start the run again" in failures.only()
         store.close()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
