@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -132,11 +133,15 @@ class ClientParts:
     def client(self, index: int) -> ClientData:
         """Return the samples of client `index`, from 0."""
         split = self.splits[index]
-        is_global = self._spec.evaluation.test == "global"
         train = self._dataset.take(split.train)
-        test = self._dataset.take(self._global_test_rows() if is_global else split.test)
+        test = self._global_test if self._spec.evaluation.test == "global" else self._dataset.take(split.test)
         notes = [*self._dataset.notes, *([split.note] if split.note else []), *train.notes, *test.notes]
         return ClientData(train.x, train.y, test.x, test.y, self._dataset.classes, notes)
+
+    @cached_property
+    def _global_test(self) -> Part:
+        """The global test samples, which all clients share."""
+        return self._dataset.take(self._global_test_rows())
 
     def _global_test_rows(self) -> np.ndarray:
         """Return the data set's own test rows if no client trains on one, else the test parts of all clients."""

@@ -216,12 +216,12 @@ class Participant:
         return shelf.take((repr(model), train_x.shape[1:]), net) if shelf is not None else net
 
     def _moved(self, array: np.ndarray) -> Any:
-        """Return samples as the method takes them: on the device, or as they are where no net is needed."""
+        """Return samples as the method takes them: on the device, or as they are; copied only where they must be."""
         if not self._method.needs_net:
             return array
         import torch
 
-        return torch.from_numpy(np.array(array)).to(self._device)
+        return torch.from_numpy(np.require(array, requirements=["C", "W"])).to(self._device)
 
 
 def _announce(spec: RunSpec, data: ClientData, net: nets.Net | None) -> Announcement:

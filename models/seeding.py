@@ -25,7 +25,11 @@ def seed_torch(seed: int, *keys: str | int) -> None:
     """Reset torch's global generators, on all devices, to these keys."""
     import torch
 
-    torch.manual_seed(derive(seed, *keys))
+    # `torch.manual_seed` does the same, but formats a stack trace each time on machines without a GPU.
+    number = derive(seed, *keys)
+    torch.default_generator.manual_seed(number)
+    if torch.cuda.is_available():
+        torch.cuda.manual_seed_all(number)
 
 
 def set_threads(num_threads: int) -> None:

@@ -12,6 +12,10 @@ import numpy as np
 NOTE = "spread: smallest .. largest; for coordination and round: median .. 95th percentile over the rounds"
 
 
+class Skipped(Exception):
+    """A benchmark that cannot run here; the text says why."""
+
+
 @dataclass(frozen=True)
 class Figure:
     """One figure: the median of what was measured, with its spread.

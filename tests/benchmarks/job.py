@@ -1,8 +1,10 @@
-"""A loopback run as a subprocess, and what its processes take while it is at work."""
+"""A run as a subprocess, and what its processes take while it is at work."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 import subprocess
 import sys
 import time
@@ -10,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import psutil
@@ -34,6 +36,12 @@ class Job:
     folder: Path
     summary: dict[str, Any]
     wall_s: float
+
+    @property
+    def rounds(self) -> list[dict[str, Any]]:
+        """The lines of closed rounds, from the store, which must be on disk."""
+        with contextlib.closing(sqlite3.connect(f"file:{self.folder}/store.sqlite?mode=ro", uri=True)) as store:
+            return [json.loads(line) for (line,) in store.execute("SELECT line FROM rounds ORDER BY round")]
 
 
 class RunningJob:
@@ -64,22 +72,28 @@ def kind_of(command: Sequence[str]) -> str:
     return next((kind for mark, kind in marks.items() if mark in command), "coordinator")
 
 
-def run(settings: Sequence[str], out: Path, watch: Callable[[RunningJob], None] | None = None) -> Job:
-    """Run `coordinator loopback` to its end.
+def run(
+    settings: Sequence[str],
+    out: Path,
+    watch: Callable[[RunningJob], None] | None = None,
+    command: Literal["loopback", "simulate"] = "loopback",
+) -> Job:
+    """Run `coordinator loopback`, or `coordinator simulate`, to its end.
 
     Args:
         settings: each a `table.key=value`.
         out: where the run folder is made.
         watch: called now and then while the run is at work.
+        command: which of the two.
 
     Raises:
         JobError: the run failed.
     """
     started = time.monotonic()
-    command = [sys.executable, "-I", "-m", "coordinator", "loopback", "--set", f"run.dir={out}"]
-    command += [part for setting in settings for part in ("--set", setting)]
-    log = out / "loopback.log"
-    with log.open("w") as errors, _started(command, errors) as process:
+    words = [sys.executable, "-I", "-m", "coordinator", command, "--set", f"run.dir={out}"]
+    words += [part for setting in settings for part in ("--set", setting)]
+    log = out / f"{command}.log"
+    with log.open("w") as errors, _started(words, errors) as process:
         assert process.stdout is not None
         folder = Path(process.stdout.readline().partition(": ")[2].strip())
         running = RunningJob(process, folder)
@@ -90,7 +104,7 @@ def run(settings: Sequence[str], out: Path, watch: Callable[[RunningJob], None] 
         wall_s = time.monotonic() - started
     summary = folder / "summary.json"
     if process.returncode or not summary.exists():
-        raise JobError(f"{' '.join(command)} ended with {process.returncode}:\n{log.read_text()[-2000:]}")
+        raise JobError(f"{' '.join(words)} ended with {process.returncode}:\n{log.read_text()[-2000:]}")
     return Job(folder, json.loads(summary.read_text()), wall_s)
 
 

@@ -5,58 +5,20 @@ from __future__ import annotations
 import json
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from coordinator import cli
 from models import methods
 from tests.integration.pairs_run import PairsRun
-from tests.integration.processes import Coordinator, Processes
-
-SMALL = (
-    "run.num_rounds=2",
-    "data.num_clients=2",
-    "model.name=mlp",
-    "model.feature_dim=16",
-    "training.local_epochs=1",
-)
-
-
-def settings(*more: str) -> list[str]:
-    return [word for setting in (*SMALL, *more) for word in ("--set", setting)]
-
-
-def finished(coordinator: Coordinator) -> dict[str, Any]:
-    assert coordinator.wait(100) == 0, coordinator.said
-    return coordinator.summary
-
-
-def simulated_here(folder: Path, chosen: list[str]) -> dict[str, Any]:
-    """Simulate in this process, which has torch already, and return the summary."""
-    folder.mkdir()
-    assert cli.main(["simulate", *chosen, "--set", f"run.dir={folder}"]) == 0
-    (summary,) = folder.glob("*/summary.json")
-    content: dict[str, Any] = json.loads(summary.read_text())
-    return content
-
-
-def comparable(summary: dict[str, Any]) -> dict[str, Any]:
-    """Return all that follows from config and seed alone."""
-    counted = ("elements", "predicted_elements", "payload_bytes", "encoded_bytes")
-    sides = {side: {key: summary[side][key] for key in counted} for side in ("uplink", "downlink")}
-    accuracies = {key: summary[key] for key in ("accuracy", "accuracy_by_rule")}
-    return {**sides, **accuracies, "global_hash": summary["global_hash"], "accepted": summary["updates"]["accepted"]}
+from tests.integration.processes import Processes
+from tests.integration.simulated import comparable, finished, settings, simulated_here
 
 
 @pytest.mark.parametrize("method", methods.names())
-def test_a_simulated_run_has_the_bits_of_a_loopback_run(
-    method: str, processes: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_simulated_run_has_the_bits_of_a_loopback_run(method: str, processes: Processes, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("sklearn")
     chosen = settings(f"method.name={method}")
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
     loopback = processes.coordinator("loopback", *chosen)
     simulated = simulated_here(tmp_path / "simulated", chosen)
     assert comparable(simulated) == comparable(finished(loopback))
