@@ -19,7 +19,8 @@ def processes(tmp_path: Path) -> Processes:
 
 
 def code_blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    return [content for found, content in blocks if found == language]
 
 
 def test_the_method_table_is_the_registrys() -> None:
@@ -34,16 +35,20 @@ def test_every_link_leads_somewhere() -> None:
     assert missing == []
 
 
-def test_the_own_net_and_data_set_run(tmp_path: Path, processes: Processes) -> None:
+@pytest.mark.parametrize("own", ["mynet:Tiny", "mymethod:METHOD"])
+def test_the_own_parts_run(own: str, tmp_path: Path, processes: Processes) -> None:
     pytest.importorskip("torch")
+    pytest.importorskip("sklearn")
     for block in code_blocks("python"):
         name = block.splitlines()[0].removeprefix("# ")
         (tmp_path / name).write_text(block)
-    (command,) = [block for block in code_blocks("") if "mynet:Tiny" in block]
+    (command,) = [block for block in code_blocks("") if own in block]
     words = command.split()[1:]
-    simulation = processes.coordinator(*words, "--set", "run.num_rounds=2")
-    assert simulation.wait(60) == 0, simulation.said
-    assert simulation.summary["accuracy"]["best"] > 0.5
+    run = processes.coordinator(*words, "--set", "run.num_rounds=2", "--set", "data.num_clients=2")
+    assert run.wait(60) == 0, run.said
+    assert run.summary["accuracy"]["best"] > 0.5
+    for way in ("uplink", "downlink"):
+        assert run.summary[way]["elements"] == run.summary[way]["predicted_elements"]
 
 
 def test_the_commands_exist(processes: Processes) -> None:

@@ -178,6 +178,11 @@ def test_without_test_from_the_global_test_set_is_all_test_parts(tmp_path: Path)
     assert load_client_data(shared, 1).test_x[:, 0].tolist() == parts[0] + parts[1]
 
 
+def test_the_global_test_set_is_held_once_however_many_clients_there_are() -> None:
+    parts = ClientParts(make_spec("any", num_classes=10, evaluation=EvaluationConfig(test="global")))
+    assert parts.client(0).test_x is parts.client(1).test_x
+
+
 def test_there_is_no_client_beyond_the_last() -> None:
     with pytest.raises(ConfigError, match="num_clients = 4: there is no client of index 4"):
         load_client_data(make_spec("any"), 4)

@@ -30,6 +30,14 @@ def test_torch_is_reset_whatever_was_drawn_before() -> None:
     assert torch.equal(torch.rand(3), first)
 
 
+def test_torch_draws_what_its_own_seeding_would() -> None:
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(seeding.derive(3, "client", 7))
+    expected = torch.rand(3)
+    seeding.seed_torch(3, "client", 7)
+    assert torch.equal(torch.rand(3), expected)
+
+
 def test_threads_are_set() -> None:
     torch = pytest.importorskip("torch")
     seeding.set_threads(1)
