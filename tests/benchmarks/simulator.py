@@ -15,7 +15,7 @@ import numpy as np
 from tests.benchmarks import job, plain_loop
 from tests.benchmarks.figure import Figure
 
-REPEATS = 3
+REPEATS = 5
 NUM_ROUNDS = 3
 NUM_CLIENTS = 20
 NUM_TEST = 40
