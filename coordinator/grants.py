@@ -7,9 +7,6 @@ from collections import deque
 MAX_OPEN_GRANTS = 4
 """Large uplinks in flight at once, so that the coordinator's memory does not grow with the number of clients."""
 
-UNASKED_BYTES = 1 << 20
-"""An uplink of up to this size may be sent without a grant."""
-
 
 class Grants:
     """Grants by client id; each method returns the clients whose grant is to be sent now."""

@@ -21,11 +21,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from wire.limits import SILENT_HEARTBEATS
+
 PROBE_S = 2.0
 """How long the older holder of an id has to answer before the newcomer takes its place."""
-
-SILENT_HEARTBEATS = 2
-"""Heartbeats that may be missed before a member counts as lost."""
 
 
 @dataclass

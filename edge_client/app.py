@@ -25,14 +25,12 @@ from models.spec import ConfigError
 from wire.encoding import decode, encode, encoded_bytes
 from wire.errors import DecodeError
 from wire.exit_codes import ExitCode
+from wire.limits import PIPE_BYTES
 from wire.messages import Goodbye, Hello, Message, Ping, Progress, Ready, Update, Welcome
 from wire.sockets.child import Child, end_with_parent, peak_rss_bytes
 from wire.sockets.zeromq import Context, Dealer
 from wire.timing import split_timing
 from wire.version import PROTOCOL_VERSION
-
-PIPE_BYTES = 1 << 32
-"""No size limit on the trainer's pipe: what the network may carry is limited where it goes out."""
 
 MAX_INCOMING_BYTES = 1 << 30
 """The largest message taken from the coordinator, which is known and states its own limit in the welcome."""

@@ -54,6 +54,7 @@ from edge_client.session_events import (
     UplinkMade,
 )
 from wire.exit_codes import ExitCode
+from wire.limits import SILENT_HEARTBEATS, UNASKED_BYTES
 from wire.messages import (
     Ack,
     Constant,
@@ -73,12 +74,6 @@ from wire.messages import (
 
 JOIN_S = 5.0
 """How long a welcome may take before the connection is tried anew."""
-
-SILENT_HEARTBEATS = 2
-"""Heartbeats without a word from the coordinator after which the link counts as lost."""
-
-UNASKED_BYTES = 1 << 20
-"""A larger uplink is offered first and waits for its grant (`PROTOCOL.md`, Large uplinks)."""
 
 
 class Link(Enum):

@@ -1,7 +1,8 @@
 """Messages as frames: a header, and for a message that carries a payload one raw buffer with all its arrays.
 
 The header is `[tag, fields]`, or `[tag, fields, arrays, scalars]` where a payload travels. The buffer holds the arrays
-end to end, those with the largest items first, so that each is aligned to its item size without padding.
+end to end, those with the largest items first, so that each is aligned to its item size without padding (an item of
+`i8` is a byte: the singles of its rows may lie anywhere).
 
 Packing is apart from encoding: the coordinator makes the payload of a downlink once and sends it to many, and stores an
 uplink without ever decoding its arrays. `decode` checks the message, so a daemon passes a payload on without looking at
@@ -22,7 +23,7 @@ from wire.errors import DecodeError, EncodeError, UnknownMessageError, WireError
 from wire.header import pack_header, unpack_header
 from wire.limits import DEFAULT_MAX_MESSAGE_BYTES, MAX_ARRAYS, MAX_ENTRIES, MAX_NAME_BYTES, MAX_RANK
 from wire.messages import NETWORK, Message
-from wire.payload import CODEC_BYTES, ELEMENT_CODECS, Payload, Scalar, Sizes, Tensor
+from wire.payload import CODEC_BYTES, ELEMENT_CODECS, Payload, Scalar, Sizes, Tensor, array_bytes
 from wire.tensors import CODEC_NAMES, CODECS, Buffer, decode_tensor, encode_tensor
 
 
@@ -40,8 +41,13 @@ class ArrayHeader(NamedTuple):
 
     @property
     def item_bytes(self) -> int:
-        """Bytes of one entry."""
+        """Bytes of one entry, to multiples of which the array is aligned."""
         return _ITEM_BYTES[self.codec]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the array."""
+        return array_bytes(CODEC_NAMES[self.codec], self.shape)
 
 
 class Packed(NamedTuple):
@@ -91,7 +97,7 @@ def unpack(packed: Packed) -> Payload:
     _check_packed(packed, DecodeError)
     tensors, start, content = {}, 0, memoryview(packed.buffer)
     for header in packed.headers:
-        end = start + header.num_entries * header.item_bytes
+        end = start + header.size_bytes
         codec = CODEC_NAMES[header.codec]
         tensors[header.name] = Tensor(codec, decode_tensor(codec, header.shape, content[start:end]))
         start = end
@@ -204,25 +210,23 @@ def _check_packed(packed: Packed, error: type[WireError]) -> None:
             raise error(f"payload: expected names of at most {MAX_NAME_BYTES} bytes, got {name[:40]!r}...")
     expected, largest = 0, _LARGEST_ITEM
     for header in headers:
-        item_bytes = _ITEM_BYTES.get(header.codec, 0)
-        expected += item_bytes * _checked_entries(header, error)
-        if item_bytes > largest:
+        _check_array(header, error)
+        expected += header.size_bytes
+        if header.item_bytes > largest:
             raise error("payload: expected arrays with the largest items first")
-        largest = item_bytes
+        largest = header.item_bytes
     if expected != len(packed.buffer):
         raise error(f"payload: expected {expected} bytes of arrays, got {len(packed.buffer)}")
 
 
-def _checked_entries(header: ArrayHeader, error: type[WireError]) -> int:
-    """Return the entries of an array, if it is one."""
+def _check_array(header: ArrayHeader, error: type[WireError]) -> None:
+    """Check that there can be such an array."""
     if header.codec not in _ITEM_BYTES:
         raise error(f"array {header.name!r}: expected a codec number in {sorted(CODEC_NAMES)}, got {header.codec}")
     if len(header.shape) > MAX_RANK:
         raise error(f"array {header.name!r}: expected at most {MAX_RANK} dimensions, got {len(header.shape)}")
-    entries, padded = 1, 1
+    padded = 1
     for size in header.shape:
-        entries *= size
         padded *= size or 1
         if size < 0 or padded > MAX_ENTRIES:
             raise error(f"array {header.name!r}: no array has the shape {header.shape}")
-    return entries

@@ -1,4 +1,4 @@
-"""Every limit of the encoding, in one place; `PROTOCOL.md` (Limits) states them for other implementations."""
+"""Every limit of the protocol, in one place; `PROTOCOL.md` (Limits) states them for other implementations."""
 
 DEFAULT_MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 """The largest message, all frames together, unless `[transport] max_message_bytes` says otherwise."""
@@ -26,3 +26,15 @@ MAX_RANK = 8
 
 MAX_ENTRIES = 2**40
 """Entries of one array, an empty dimension counted as 1: keeps shapes such as (0, 2**62) out of numpy."""
+
+MAX_UNIVERSE = 2**31
+"""The positions that an index set chooses among: sums of positions stay inside 64 bits."""
+
+UNASKED_BYTES = 1024 * 1024
+"""A larger uplink is offered first and waits for its grant."""
+
+SILENT_HEARTBEATS = 2
+"""Heartbeats without a word after which each side takes the other for lost."""
+
+PIPE_BYTES = 2**32
+"""A message between a process and its child, or in a store: what the network may carry was limited before."""

@@ -2,8 +2,9 @@
 
 The wire is little-endian and in C order, whatever the byte order and strides of the input. `f64` and `i64` carry state
 bit for bit. The value codecs `f32`, `f16` and `bf16` round to the nearest representable value, ties to even, and refuse
-what they cannot hold: NaN, infinity, and a finite value that would become infinite. The integer codecs take integers
-of any width and refuse one that is out of range.
+what they cannot hold: NaN, infinity, and a finite value that would become infinite. `i8` does the same and then rounds
+each row to 256 levels (`wire.affine`). The integer codecs take integers of any width and refuse one that is out of
+range.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wire.affine import decode_rows, encode_rows
 from wire.errors import DecodeError, EncodeError
-from wire.payload import Tensor
+from wire.payload import Tensor, array_bytes
 
 Buffer = bytes | memoryview
 """Bytes that travel: `len` is their number."""
@@ -36,6 +38,7 @@ CODECS = {
     "bf16": Codec(6, np.dtype("<u2"), "fiu"),
     "u16": Codec(7, np.dtype("<u2"), "iu"),
     "u8": Codec(8, np.dtype("<u1"), "iu"),
+    "i8": Codec(9, np.dtype("<u1"), "fiu"),
 }
 """The dense codecs by name; numbers are never used again for another codec."""
 
@@ -58,35 +61,39 @@ def encode_tensor(name: str, tensor: Tensor) -> memoryview:
         coded = array
     elif codec.kinds == "iu":
         coded = _checked_integers(name, tensor, np.iinfo(codec.dtype))
+    elif tensor.codec == "i8":
+        coded = encode_rows(name, _rounded_values(name, tensor, "f32"))
     else:
-        coded = _rounded_values(name, tensor)
+        coded = _rounded_values(name, tensor, tensor.codec)
     return np.ascontiguousarray(coded, codec.dtype).reshape(-1).view(np.uint8).data
 
 
 def decode_tensor(codec: str, shape: tuple[int, ...], content: Buffer) -> np.ndarray:
     """Return the array that `content` holds: read-only, aligned, in native byte order, without a copy where possible.
 
-    `f16` and `bf16` come back as float32, the others in the dtype of their name.
+    `f16`, `bf16` and `i8` come back as float32, the others in the dtype of their name.
 
     Raises:
-        DecodeError: an unknown codec, or a shape that does not fit the bytes.
+        DecodeError: an unknown codec, a shape that does not fit the bytes, or an `i8` row that is none.
     """
     if codec not in CODECS:
         raise DecodeError(f"expected one of the codecs {', '.join(CODECS)}, got {codec!r}")
     if min(shape, default=0) < 0:
         raise DecodeError(f"no array has the shape {shape}")
+    if (expected := array_bytes(codec, shape)) != len(content):
+        raise DecodeError(f"{codec} array of shape {shape}: expected {expected} bytes, got {len(content)}")
     try:
-        coded: np.ndarray = np.ndarray(shape, CODECS[codec].dtype, content)
+        array = _native(codec, shape, content)
     except (TypeError, ValueError, OverflowError, MemoryError) as error:
         raise DecodeError(f"no {codec} array of shape {shape} in {len(content)} bytes: {error}") from None
-    if coded.nbytes != len(content):
-        raise DecodeError(f"{codec} array of shape {shape}: expected {coded.nbytes} bytes, got {len(content)}")
-    array = _native(codec, coded)
     array.flags.writeable = False
     return array
 
 
-def _native(codec: str, coded: np.ndarray) -> np.ndarray:
+def _native(codec: str, shape: tuple[int, ...], content: Buffer) -> np.ndarray:
+    if codec == "i8":
+        return decode_rows(shape, content)
+    coded: np.ndarray = np.ndarray(shape, CODECS[codec].dtype, content)
     if codec == "bf16":
         return _widened(coded)
     if codec == "f16":
@@ -116,10 +123,10 @@ def _in_range(array: np.ndarray, limits: np.iinfo) -> np.ndarray:
     return held
 
 
-def _rounded_values(name: str, tensor: Tensor) -> np.ndarray:
+def _rounded_values(name: str, tensor: Tensor, codec: str) -> np.ndarray:
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        if tensor.codec != "bf16":
-            coded = tensor.data.astype(CODECS[tensor.codec].dtype, copy=False)
+        if codec != "bf16":
+            coded = tensor.data.astype(CODECS[codec].dtype, copy=False)
             _refuse_unless(np.isfinite(coded), name, tensor)
             return coded
         single = tensor.data.astype(np.float32, copy=False)

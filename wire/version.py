@@ -1,6 +1,7 @@
 """The version of the wire protocol, which is not the version of the package.
 
-A peer of another major version is refused; a higher minor version only adds messages and trailing fields.
+A peer of another major version is refused; a higher minor version only adds messages, trailing fields, and codecs
+that a run must ask for.
 """
 
 from typing import NamedTuple
@@ -16,4 +17,4 @@ class ProtocolVersion(NamedTuple):
         return f"{self.major}.{self.minor}"
 
 
-PROTOCOL_VERSION = ProtocolVersion(1, 0)
+PROTOCOL_VERSION = ProtocolVersion(1, 1)

@@ -1,7 +1,6 @@
 """Large uplinks: a few at a time, in the order of asking."""
 
-from coordinator.grants import MAX_OPEN_GRANTS, UNASKED_BYTES, Grants
-from edge_client import session
+from coordinator.grants import MAX_OPEN_GRANTS, Grants
 
 
 def test_up_to_four_are_granted_at_once_and_the_rest_in_the_order_of_asking() -> None:
@@ -10,10 +9,6 @@ def test_up_to_four_are_granted_at_once_and_the_rest_in_the_order_of_asking() ->
     assert [grants.offer(client) for client in "dcbagfe"] == [["d"], ["c"], ["b"], ["a"], [], [], []]
     assert [grants.release(client) for client in "bda"] == [["g"], ["f"], ["e"]]
     assert grants.release("c") == []
-
-
-def test_both_sides_agree_on_what_may_be_sent_unasked() -> None:
-    assert UNASKED_BYTES == session.UNASKED_BYTES == 1024 * 1024
 
 
 def test_asking_again_repeats_an_open_grant() -> None:

@@ -10,9 +10,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from edge_client import session_events as events
 from edge_client.reconnect import MAX_DELAY_S
-from edge_client.session import JOIN_S, MAX_TRAINER_RESTARTS, UNASKED_BYTES, Link, Session, Work
+from edge_client.session import JOIN_S, MAX_TRAINER_RESTARTS, Link, Session, Work
 from tests.edge_client.session_driver import HEARTBEAT_S, LARGE, SMALL, refusal, welcome
 from wire.exit_codes import ExitCode
+from wire.limits import UNASKED_BYTES
 from wire.messages import Ack, Constant, Finish, Grant, Message, Offer, Ping, Pong, Progress, Ready, Task
 
 Place = tuple[int, int]

@@ -18,6 +18,7 @@ MIXED = Payload(
         "bytes": Tensor("u8", np.array([1, 2, 3], np.uint8)),
         "values": Tensor("f32", np.arange(6, dtype=np.float32).reshape(2, 3)),
         "half": Tensor("f16", np.array([0.5])),
+        "rows": Tensor("i8", np.array([[0.0, 255.0], [7.0, 7.0]])),
         "state": Tensor("f64", np.array(0.1)),
         "counts": Tensor("u32", np.array([4, 5])),
     },
@@ -57,16 +58,18 @@ def test_arrays_travel_end_to_end_the_largest_items_first_and_otherwise_in_their
     packed = pack(MIXED)
     assert packed.headers == [
         ("state", 1, ()), ("values", 3, (2, 3)), ("counts", 4, (2,)), ("half", 5, (1,)), ("bytes", 8, (3,)),
+        ("rows", 9, (2, 2)),
     ]  # fmt: skip
+    rows = np.array([0, 1], "<f4").tobytes() + b"\x00\xff" + np.array([7, 0], "<f4").tobytes() + b"\x00\x00"
     parts = [np.float64(0.1), np.arange(6, dtype="<f4"), np.array([4, 5], "<u4"), np.array([0.5], "<f2")]
-    assert bytes(packed.buffer) == b"".join(part.tobytes() for part in parts) + b"\x01\x02\x03"
+    assert bytes(packed.buffer) == b"".join(part.tobytes() for part in parts) + b"\x01\x02\x03" + rows
 
 
 def test_every_array_starts_at_a_multiple_of_its_item_size() -> None:
     packed, start = pack(MIXED), 0
     for header in packed.headers:
         assert start % header.item_bytes == 0
-        start += header.num_entries * header.item_bytes
+        start += header.size_bytes
     assert start == len(packed.buffer)
 
 
@@ -92,7 +95,7 @@ def test_large_arrays_are_not_copied() -> None:
 
 
 def test_sizes_count_elements_in_value_arrays_and_bytes_in_all() -> None:
-    assert pack(MIXED).sizes == Sizes(elements=1 + 6 + 1, payload_bytes=8 + 24 + 2 + 8 + 3)
+    assert pack(MIXED).sizes == Sizes(elements=1 + 6 + 1 + 4, payload_bytes=8 + 24 + 2 + 8 + 3 + 20)
 
 
 def test_bytes_of_frames() -> None:

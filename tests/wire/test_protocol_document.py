@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 import wire
 from tests.wire.test_golden import SAMPLES, golden
 from wire import limits
 from wire.header import unpack_header
+from wire.indices import encode_indices
 from wire.messages import NETWORK, Evaluation, Message, RefusalCode
 from wire.payload import ELEMENT_CODECS
 from wire.tensors import CODECS
@@ -105,6 +107,16 @@ def test_the_first_codes_are_permanent_and_the_rest_are_not() -> None:
     permanent = [row[1] for row in rows(section("Refusal codes"), "code")]
     codes = [row[0].strip("`") for row in rows(section("Refusal codes"), "code")]
     assert permanent == ["yes" if code in codes[: codes.index("unknown_session")] else "no" for code in codes]
+
+
+def test_the_example_of_an_index_set_is_what_is_sent() -> None:
+    content = encode_indices(np.array([3, 4, 11, 17, 30]), 40)
+    bits = "".join(f"{byte:08b}" for byte in content[3:])
+    parts = re.search(r"The parts are (.*):", section("Index sets"))
+    assert "positions 3, 4, 11, 17 and 30 of 40" in section("Index sets")
+    assert f"    {content.hex()}\n" in section("Index sets")
+    assert parts is not None
+    assert re.sub(r"[^01]", "", parts[1]) == bits
 
 
 def test_every_limit_is_stated() -> None:

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from wire.errors import DecodeError, EncodeError
-from wire.payload import CODEC_BYTES, Tensor
+from wire.payload import CODEC_BYTES, Tensor, array_bytes
 from wire.tensors import CODEC_NAMES, CODECS, decode_tensor, encode_tensor
 
 VALUE_CODECS = ("f32", "f16", "bf16")
+ROUNDING_CODECS = (*VALUE_CODECS, "i8")
 INTEGER_DTYPES = {"i64": np.int64, "u32": np.uint32, "u16": np.uint16, "u8": np.uint8}
 SHAPES = hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5)
 
@@ -96,8 +97,10 @@ def test_bf16_ties(value: float, expected: float) -> None:
 
 @given(st.sampled_from(sorted(CODECS)), SHAPES)
 def test_bytes_are_as_many_as_the_table_says(codec: str, shape: tuple[int, ...]) -> None:
-    dtype = np.float32 if codec in ("f64", *VALUE_CODECS) else np.uint8
-    assert len(encode_tensor("a", Tensor(codec, np.zeros(shape, dtype)))) == np.zeros(shape).size * CODEC_BYTES[codec]
+    dtype = np.uint8 if codec in INTEGER_DTYPES else np.float32
+    rows = int(np.prod(shape[:-1])) if codec == "i8" else 0
+    expected = int(np.prod(shape)) * CODEC_BYTES[codec] + 8 * rows
+    assert len(encode_tensor("a", Tensor(codec, np.zeros(shape, dtype)))) == array_bytes(codec, shape) == expected
 
 
 def test_the_two_codec_tables_agree() -> None:
@@ -116,6 +119,7 @@ def test_the_two_codec_tables_agree() -> None:
         ("bf16", 1.0, "803f"),
         ("u16", 258, "0201"),
         ("u8", 255, "ff"),
+        ("i8", 1.0, "0000803f" + "00000000" + "00"),
     ],
 )
 @pytest.mark.parametrize("byte_order", ["<", ">"])
@@ -135,7 +139,7 @@ def test_a_fitting_array_is_not_copied_in_either_direction() -> None:
 @pytest.mark.parametrize("codec", sorted(CODECS))
 @pytest.mark.parametrize("shape", [(), (0,), (2, 3)])
 def test_decoded_arrays_are_read_only_and_aligned_even_from_odd_places(codec: str, shape: tuple[int, ...]) -> None:
-    size = int(np.prod(shape)) * CODEC_BYTES[codec]
+    size = array_bytes(codec, shape)
     back = decode_tensor(codec, shape, memoryview(bytearray(size + 1))[1:])
     assert back.flags.aligned
     assert not back.flags.writeable
@@ -150,7 +154,7 @@ def test_f64_carries_nan_payloads_infinities_and_denormals_bit_for_bit() -> None
     assert bits_of(round_trip("f64", NAN_BITS.view(np.float64))) == NAN_BITS.tobytes()
 
 
-@pytest.mark.parametrize("codec", VALUE_CODECS)
+@pytest.mark.parametrize("codec", ROUNDING_CODECS)
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, ">f4"])
 def test_value_codecs_refuse_what_is_not_finite(codec: str, value: float, dtype: str) -> None:
@@ -163,7 +167,13 @@ def test_value_codecs_refuse_what_is_not_finite(codec: str, value: float, dtype:
 
 @pytest.mark.parametrize(
     ("codec", "value", "largest"),
-    [("f16", 1e5, 65504.0), ("f16", -65520.0, 65519.0), ("bf16", 3.4e38, 3.38e38), ("f32", 1e39, 3.4e38)],
+    [
+        ("f16", 1e5, 65504.0),
+        ("f16", -65520.0, 65519.0),
+        ("bf16", 3.4e38, 3.38e38),
+        ("f32", 1e39, 3.4e38),
+        ("i8", 1e39, 3.4e38),
+    ],
 )
 def test_value_codecs_refuse_an_overflow_and_name_it(codec: str, value: float, largest: float) -> None:
     with pytest.raises(EncodeError, match=re.escape(f"codec {codec} cannot hold {value} at [1]")):
@@ -178,7 +188,7 @@ def test_flat_zero_and_denormal_rows_survive(codec: str) -> None:
     assert bits_of(round_trip(codec, rows)) == bits_of(rows)
 
 
-@pytest.mark.parametrize("codec", VALUE_CODECS)
+@pytest.mark.parametrize("codec", ROUNDING_CODECS)
 def test_a_scalar_array_is_refused_with_an_empty_index(codec: str) -> None:
     with pytest.raises(EncodeError, match=r"cannot hold nan at \[\]"):
         encode_tensor("a", Tensor(codec, np.array(np.nan)))
@@ -207,7 +217,7 @@ def test_integer_codecs_take_integers_only(codec: str, array: np.ndarray) -> Non
         encode_tensor("ids", Tensor(codec, array))
 
 
-@pytest.mark.parametrize("codec", ["f64", *VALUE_CODECS])
+@pytest.mark.parametrize("codec", ["f64", *ROUNDING_CODECS])
 @pytest.mark.parametrize("array", [np.array([1j]), np.array([True]), np.array(["1"]), np.array([1.0], object)])
 def test_float_codecs_take_real_numbers_only(codec: str, array: np.ndarray) -> None:
     with pytest.raises(EncodeError, match=f"array 'values': codec {codec} does not take dtype"):
@@ -228,6 +238,7 @@ def test_an_unknown_codec_is_refused_in_both_directions() -> None:
 
 
 @pytest.mark.parametrize("shape", [(1,), (3,), (-1,), (2, -1), (0,), (2**62, 2**62), (0, 2**62, 2**62)])
-def test_a_shape_that_does_not_fit_the_bytes_is_refused(shape: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("codec", ["f32", "i8"])
+def test_a_shape_that_does_not_fit_the_bytes_is_refused(codec: str, shape: tuple[int, ...]) -> None:
     with pytest.raises(DecodeError):
-        decode_tensor("f32", shape, bytes(8))
+        decode_tensor(codec, shape, bytes(10 if codec == "i8" else 8))
