@@ -5,10 +5,10 @@ BIN := .venv/bin
 STAMP := .venv/.up-to-date
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint bench
+.PHONY: help install demo test test-slow lint bench
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(STAMP)  ## make .venv with everything for training, the demo and the tests
 
@@ -17,6 +17,9 @@ demo: $(STAMP)  ## train the main job: a coordinator and four client processes o
 
 test: $(STAMP)  ## run all tests, among them ruff, mypy and the dependency rules
 	@$(BIN)/python -m pytest
+
+test-slow: $(STAMP)  ## run the tests that are left out there: every method, simulated and in real processes
+	@$(BIN)/python -m pytest -m slow
 
 lint: $(STAMP)  ## check style, types and dependency rules only
 	@$(BIN)/ruff check

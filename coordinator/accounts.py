@@ -20,10 +20,12 @@ NO_REPORT = Report()
 
 @dataclass
 class Entry:
-    """One client in an open exchange."""
+    """One client in an open exchange; what happened before a restart has no time."""
 
     down: Traffic = NO_TRAFFIC
     up: Traffic = NO_TRAFFIC
+    sent: bool = False
+    accepted: bool = False
     sent_at: float | None = None
     accepted_at: float | None = None
     report: Report = NO_REPORT
@@ -43,20 +45,20 @@ class ExchangeAccount:
     @property
     def accepted(self) -> list[str]:
         """The clients whose updates were accepted."""
-        return [client for client, entry in self._entries.items() if entry.accepted_at is not None]
+        return [client for client, entry in self._entries.items() if entry.accepted]
 
-    def task_sent(self, client: str, cost: Cost, at: float) -> None:
+    def task_sent(self, client: str, cost: Cost, at: float | None) -> None:
         """Count a downlink; a repeated one only as bytes on the wire."""
         entry = self._entries[client]
-        if entry.sent_at is None:
-            entry.sent_at, entry.down = at, Traffic.of(cost)
-        else:
+        if entry.sent:
             entry.down = entry.down.plus(Traffic.of_repeat(cost))
+        else:
+            entry.sent, entry.sent_at, entry.down = True, at, Traffic.of(cost)
 
-    def update_accepted(self, client: str, cost: Cost, report: Report, at: float) -> None:
+    def update_accepted(self, client: str, cost: Cost, report: Report, at: float | None) -> None:
         """Count an update and what its client says of it."""
         entry = self._entries[client]
-        entry.accepted_at, entry.up, entry.report = at, Traffic.of(cost), report
+        entry.accepted, entry.accepted_at, entry.up, entry.report = True, at, Traffic.of(cost), report
 
     def lines(self, predict: Predict, rules: Sequence[str], bookable: frozenset[int]) -> list[ClientLine]:
         """Return one line per client.
@@ -71,7 +73,7 @@ class ExchangeAccount:
     def _line(
         self, client: str, entry: Entry, predicted: Prediction | None, rules: Sequence[str], bookable: frozenset[int]
     ) -> ClientLine:
-        came, report = entry.accepted_at is not None, entry.report
+        came, report = entry.accepted, entry.report
         return ClientLine(
             round=self.round,
             exchange=self.name,
@@ -80,7 +82,7 @@ class ExchangeAccount:
             client=client,
             status="accepted" if came else "missing",
             up=_beside(entry.up, predicted and predicted.up) if came else entry.up,
-            down=_beside(entry.down, predicted and predicted.down) if entry.sent_at is not None else entry.down,
+            down=_beside(entry.down, predicted and predicted.down) if entry.sent else entry.down,
             train_s=report.train_s,
             evaluate_s=report.evaluate_s,
             checkpoint_s=report.checkpoint_s,
@@ -100,6 +102,7 @@ class RoundAccount:
     work_s: dict[str, float] = field(default_factory=dict)
     status: dict[str, str] = field(default_factory=dict)
     new_classes: set[int] = field(default_factory=set)
+    metrics: dict[str, float | None] = field(default_factory=dict)
 
     def book(self, line: ClientLine) -> None:
         """Add one client's exchange."""

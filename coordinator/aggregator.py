@@ -21,12 +21,10 @@ from models.checkpoint import state_hash
 from models.methods.api import RoundFailedError
 from models.spec import read_spec
 from wire.encoding import decode, encode, pack, unpack
+from wire.limits import PIPE_BYTES
 from wire.messages import Message
 from wire.payload import EMPTY, Payload
 from wire.sockets.child import ChildPipe
-
-PIPE_BYTES = 1 << 32
-"""No size limit on the pipe: what the network may carry was limited before."""
 
 
 class Aggregator:
@@ -64,7 +62,7 @@ class Aggregator:
     def _begin(self, message: commands.Begin, payload: Payload) -> None:
         if message.folder and message.folder not in sys.path:
             sys.path.append(message.folder)
-        self._half = LocalHalf(read_spec(message.spec), payload)
+        self._half = LocalHalf(read_spec(message.spec), payload, message.num_train)
         if message.wants_constants:
             for name, arrays in self._half.constants().items():
                 self._send(commands.ConstantMade(name, state_hash(arrays)), Payload.of_state(arrays))

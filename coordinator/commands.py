@@ -12,13 +12,17 @@ from wire.messages import Message
 
 
 class Begin(Message, frozen=True, array_like=True):
-    """Make the server half and give it this state, empty for that before round 1; a user's modules are in `folder`."""
+    """Make the server half and give it this state, empty for that before round 1; a user's modules are in `folder`.
+
+    `num_train` is that of `methods.api.Server`, 0 before the first round opens.
+    """
 
     tag: ClassVar[int] = 64
     carries_payload: ClassVar[bool] = True
     spec: dict[str, Any]
     folder: str
     wants_constants: bool
+    num_train: int
 
 
 class Begun(Message, frozen=True, array_like=True):

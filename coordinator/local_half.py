@@ -26,10 +26,11 @@ class Aggregated:
 class LocalHalf:
     """The server half of a run, in the given state; an empty one is that before round 1."""
 
-    def __init__(self, spec: RunSpec, state: Payload) -> None:
+    def __init__(self, spec: RunSpec, state: Payload, num_train: int = 0) -> None:
         self._spec = spec
         self._method = find(spec.method)
         self._server = self._method.make_server(spec, read_config(self._method, spec.method_config))
+        self._server.num_train = num_train
         if state.tensors:
             self._server.load(state.arrays)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from models import methods
-from models.methods.api import Facts, Method
+from models.methods.api import Method
 from wire.payload import Record
 
 LEGEND = "K classes, K_i of them on the client, A of them known so far, d features, P parameters, F buffer entries"
@@ -38,24 +39,40 @@ class _Formula:
 def _product(left: Any, right: Any) -> Any:
     if 0 in (left, right):
         return 0
-    factors = [f"({text})" if " + " in text else text for text in map(_text, (left, right)) if text != "1"]
-    return _Formula("·".join(factors) or "1")
+    factors = [text for text in map(_text, (left, right)) if text != "1"]
+    if len(factors) < 2:
+        return _Formula(factors[0] if factors else "1")
+    return _Formula("·".join(f"({text})" if " + " in text else text for text in factors))
 
 
 def _symbol(text: str) -> Any:
     return _Formula(text)
 
 
-_SYMBOLS = Facts(
-    num_classes=_symbol("K"),
-    feature_dim=_symbol("d"),
-    num_train=_symbol("n_i"),
-    num_classes_held=_symbol("K_i"),
-    num_classes_known=_symbol("A"),
-    num_parameters=_symbol("P"),
-    num_buffers=_symbol("F"),
-    rounds_completed=_symbol("t"),
-)
+class _Settings:
+    """A method's default settings, of which those that are whole numbers stand under their own names."""
+
+    def __init__(self, method: Method) -> None:
+        self._config = methods.read_config(method, {})
+
+    def __getattr__(self, name: str) -> Any:
+        content = getattr(self._config, name)
+        return _symbol(name) if type(content) is int else content
+
+
+def _symbols(method: Method) -> Any:
+    """Return stand-ins for `Facts`."""
+    return SimpleNamespace(
+        config=_Settings(method),
+        num_classes=_symbol("K"),
+        feature_dim=_symbol("d"),
+        num_train=_symbol("n_i"),
+        num_classes_held=_symbol("K_i"),
+        num_classes_known=_symbol("A"),
+        num_parameters=_symbol("P"),
+        num_buffers=_symbol("F"),
+        rounds_completed=_symbol("t"),
+    )
 
 
 def describe_methods() -> list[dict[str, Any]]:
@@ -82,19 +99,19 @@ def _describe(method: Method) -> dict[str, Any]:
         "name": method.name,
         "summary": method.summary,
         "paper": method.paper,
-        "up": {each.name: _elements(each.uplink, each.uplink_dims) for each in method.exchanges},
-        "down": {each.name: _elements(each.downlink, each.downlink_dims) for each in method.exchanges},
+        "up": {each.name: _elements(each.uplink, each.uplink_dims, method) for each in method.exchanges},
+        "down": {each.name: _elements(each.downlink, each.downlink_dims, method) for each in method.exchanges},
         "rules": list(method.rules),
         "headline_rule": method.default_rule,
         "default": method.is_default,
     }
 
 
-def _elements(record: type[Record], dims: Callable[[Facts], Any]) -> str:
+def _elements(record: type[Record], dims: Callable[[Any], Any], method: Method) -> str:
     """Return the elements of a record as a formula, or `varies` where the sizes are more than sums and products."""
     try:
-        return _text(record.sizes(dims(_SYMBOLS)).elements)
-    except (TypeError, ValueError):
+        return _text(record.elements(dims(_symbols(method))))
+    except (AttributeError, TypeError, ValueError):
         return "varies"
 
 

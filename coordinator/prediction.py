@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
 
 from models.methods.api import Exchange, Facts, Method
 from models.spec import RunSpec
@@ -17,17 +18,27 @@ class Prediction(NamedTuple):
     up: Sizes
 
 
-def facts_of(spec: RunSpec, ready: Ready, num_classes_known: int, rounds_completed: int) -> Facts:
+class RunFacts(NamedTuple):
+    """The facts of a run that all its clients share; see `Facts`."""
+
+    config: Any
+    known_classes: Collection[int]
+    round: int
+    rounds_completed: int
+    metrics: Mapping[str, float | None]
+
+
+def facts_of(spec: RunSpec, ready: Ready, run: RunFacts) -> Facts:
     """Return what a method may predict one client's bytes from."""
     return Facts(
         num_classes=spec.num_classes,
+        num_public_classes=spec.data.num_public_classes,
         feature_dim=ready.feature_dim,
         num_train=ready.num_train,
-        num_classes_held=len(classes_held(ready)),
-        num_classes_known=num_classes_known,
+        class_counts=ready.class_counts,
         num_parameters=ready.num_parameters,
         num_buffers=ready.num_buffers,
-        rounds_completed=rounds_completed,
+        **run._asdict(),
     )
 
 

@@ -14,11 +14,9 @@ from typing import Any
 
 from coordinator import commands
 from wire.encoding import Packed, decode, encode
+from wire.limits import PIPE_BYTES
 from wire.messages import Message
 from wire.sockets.child import Child, Frames
-
-PIPE_BYTES = 1 << 32
-"""No size limit on the pipe: what the network may carry was limited before."""
 
 MAX_ATTEMPTS = 3
 """How often an aggregator is started for one question."""
@@ -76,6 +74,7 @@ class ServerHalf:
         self._answer: asyncio.Future[tuple[Message, Packed | None]] | None = None
         self._made: list[Constant] = []
         self._state: Packed | None = None
+        self._num_train = 0
         self.global_hash = ""
         self.versions: dict[str, str] = {}
 
@@ -88,9 +87,9 @@ class ServerHalf:
         """Return the aggregator's peak resident memory so far."""
         return self._child.peak_rss_bytes() if self._child is not None else None
 
-    async def begin(self, state: Packed | None, wants_constants: bool = False) -> list[Constant]:
+    async def begin(self, state: Packed | None, num_train: int = 0, wants_constants: bool = False) -> list[Constant]:
         """Put the server half to this state (None: before round 1); return the run constants if they are wanted."""
-        self._state = state
+        self._state, self._num_train = state, num_train
         self._made = []
 
         async def ask(child: Child) -> None:
@@ -178,7 +177,8 @@ class ServerHalf:
 
     def _ask_begin(self, child: Child, wants_constants: bool) -> None:
         state = self._state or Packed([], {}, b"")
-        child.send(encode(commands.Begin(self._spec, str(self._modules), wants_constants), state, PIPE_BYTES))
+        begin = commands.Begin(self._spec, str(self._modules), wants_constants, self._num_train)
+        child.send(encode(begin, state, PIPE_BYTES))
 
     async def _answered(self, child: Child, ask: Callable[[Child], Awaitable[None]]) -> tuple[Message, Packed | None]:
         answer: asyncio.Future[tuple[Message, Packed | None]] = asyncio.get_running_loop().create_future()

@@ -15,7 +15,7 @@ import numpy as np
 
 from models import methods, nets, seeding
 from models.data import ClientData
-from models.methods.api import LOCAL_RULES, ClientContext, Exchange, Method
+from models.methods.api import ClientContext, Exchange, Method
 from models.spec import ConfigError, RunSpec
 from wire.payload import EMPTY, Payload
 
@@ -106,7 +106,8 @@ class Participant:
         if data.classes != spec.classes:
             raise ConfigError(f"client {client_id}: expected label map {spec.classes}, its data have {data.classes}")
         self._spec, self._method, self._client_id, self._data = spec, method, client_id, data
-        self._client = method.make_client(spec, methods.read_config(method, spec.method_config))
+        self._config = methods.read_config(method, spec.method_config)
+        self._client = method.make_client(spec, self._config)
         net: Any = None
         if method.needs_net:
             seeding.set_threads(threads or spec.training.threads)
@@ -165,10 +166,10 @@ class Participant:
         if is_last_evaluation:
             return Outcome(EMPTY, evaluations, evaluate_s=received - started)
         loss = self._train(declared, round, exchange, on_progress)
-        uplink = self._client.uplink(declared.name).to_payload(self._spec.wire.value_dtype)
+        uplink = self._client.uplink(declared.name).to_payload(self._spec.wire.value_dtype, self._client.dims())
         trained = time.perf_counter()
-        if declared is self._method.exchanges[-1] and self._method.needs_net and self._is_due(round):
-            evaluations += self._evaluate(round, LOCAL_RULES)
+        if declared is self._method.exchanges[-1] and self._is_due(round):
+            evaluations += self._evaluate(round, self._method.rules_after_training)
         evaluate_s = received - started + time.perf_counter() - trained
         return Outcome(uplink, evaluations, trained - received, evaluate_s, loss)
 
@@ -194,7 +195,7 @@ class Participant:
         """Return the sizes of record symbols that hold for any downlink; a model travels only once there is one."""
         dims = {"K": self._spec.num_classes, "D": self.announcement.feature_dim}
         if base >= 1:
-            dims |= {"P": self.announcement.num_parameters, "F": self.announcement.num_buffers}
+            dims |= {"P": self.announcement.num_parameters, "F": self.announcement.num_buffers, **self._client.dims()}
         return dims
 
     def _build_net(self, train_x: np.ndarray, shelf: NetShelf | None) -> nets.Net:
@@ -211,7 +212,8 @@ class Participant:
             dtype=str(train_x.dtype),
             norm=model.norm,
             vocab_size=model.vocab_size,
-        ).to(self._device)
+        )
+        net = self._method.extend_net(net, spec, self._config).to(self._device)
         warm_up(net, spec.training)
         return shelf.take((repr(model), train_x.shape[1:]), net) if shelf is not None else net
 
@@ -230,7 +232,7 @@ def _announce(spec: RunSpec, data: ClientData, net: nets.Net | None) -> Announce
         num_test=len(data.test_y),
         class_counts=np.bincount(data.train_y, minlength=spec.num_classes).tolist(),
         test_counts=np.bincount(data.test_y, minlength=spec.num_classes).tolist(),
-        feature_dim=net.head.in_features if net else spec.model.feature_dim,
+        feature_dim=spec.model.feature_dim,
         num_parameters=nets.count_parameters(net) if net else 0,
         num_buffers=nets.count_buffers(net) if net else 0,
     )

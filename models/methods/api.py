@@ -10,10 +10,10 @@ This module and every method's `__init__` stay free of torch: daemons import the
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -33,18 +33,36 @@ class RoundFailedError(Exception):
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known about one client and the run when bytes are predicted: the symbols of `methods.md`'s wire table."""
+    """What is known about one client and the run when an exchange's bytes are predicted."""
 
+    config: Any
+    """The method's own settings."""
     num_classes: int
+    num_public_classes: int
+    """Classes that the run has public samples of, the first so many."""
     feature_dim: int
+    """`[model] feature_dim`, the width that the net was built with, whatever the method adds to it."""
     num_train: int
-    num_classes_held: int
-    """K_i: classes with at least one train sample on this client."""
-    num_classes_known: int
-    """A: classes that some accepted update has held so far."""
+    class_counts: Sequence[int]
+    """Train samples on this client, by class."""
+    known_classes: Collection[int]
+    """The classes that some accepted update has held so far."""
     num_parameters: int
     num_buffers: int
+    round: int
     rounds_completed: int
+    metrics: Mapping[str, float | None]
+    """What the server half has told of the exchanges of this round that are closed."""
+
+    @property
+    def num_classes_held(self) -> int:
+        """K_i: classes with at least one train sample on this client."""
+        return sum(count > 0 for count in self.class_counts)
+
+    @property
+    def num_classes_known(self) -> int:
+        """A, the number of `known_classes`."""
+        return len(self.known_classes)
 
 
 @dataclass(frozen=True)
@@ -74,8 +92,14 @@ class Method:
     """`module:class` of the client half, imported in the trainer only."""
     default_rule: str
     """The headline rule of a run whose config names none; empty where there is nothing to test."""
+    local_rules: tuple[str, ...] = ()
+    """Accuracy rules of a client's own state after local training, beside `LOCAL_RULES`."""
     global_rules: tuple[str, ...] = ()
-    """Accuracy rules that need the new global state, beside `head` and `local_prototype` which every method has."""
+    """Accuracy rules that need the new global state."""
+    net: str = ""
+    """`module:function` of `(net, spec, config)` that returns the client's net with the method's own layers, if any."""
+    public_per_class: int = 0
+    """Samples of each public class that the run holds out of all clients' data, unless `[data]` says otherwise."""
     needs_net: bool = True
     """Whether the client half works with a net; one that does not is given numpy arrays and never costs torch."""
     shares_model: bool = False
@@ -85,13 +109,22 @@ class Method:
     @property
     def rules(self) -> tuple[str, ...]:
         """All accuracy rules, in the order in which reports number them."""
-        return (*LOCAL_RULES, *self.global_rules) if self.needs_net else self.global_rules
+        return (*self.rules_after_training, *self.global_rules)
+
+    @property
+    def rules_after_training(self) -> tuple[str, ...]:
+        """The accuracy rules that need nothing but a client's own state."""
+        return (*LOCAL_RULES, *self.local_rules) if self.needs_net else self.local_rules
 
     def make_server(self, spec: RunSpec, config: Any) -> Server:
         """Import and build the server half."""
         made = _load(self.server)(spec, config)
         assert isinstance(made, Server)
         return made
+
+    def extend_net(self, net: Net, spec: RunSpec, config: Any) -> Net:
+        """Return the net that clients work with: this one, with the layers that the method adds."""
+        return cast("Net", _load(self.net)(net, spec, config)) if self.net else net
 
     def make_client(self, spec: RunSpec, config: Any) -> Client:
         """Import and build the client half."""
@@ -101,7 +134,7 @@ class Method:
 
 
 LOCAL_RULES = ("head", "local_prototype")
-"""Rules that need nothing but the client's own model, evaluated after local training."""
+"""Rules of every method that has a net: they need nothing but the client's own model."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +148,9 @@ class Update:
 
 class Server(ABC):
     """The server half. All state that outlives an exchange is in `arrays()`."""
+
+    num_train = 0
+    """N: train samples of all clients that were ready when the run's first round opened; set before each question."""
 
     def __init__(self, spec: RunSpec, config: Any) -> None:
         self.spec = spec
@@ -200,8 +236,12 @@ class Client(ABC):
     def uplink(self, exchange: str) -> Record:
         """Return what goes up at the end of this exchange."""
 
+    def dims(self) -> Mapping[str, int]:
+        """Return the sizes of symbols that bound positions in the records, and that no array there need have."""
+        return {}
+
     def predict(self, rule: str, features_BD: torch.Tensor) -> torch.Tensor:
-        """Return predicted class ids [B] for one of the method's `global_rules`, -1 where it cannot say."""
+        """Return predicted class ids [B] for one of the method's own rules, -1 where it cannot say."""
         raise ValueError(f"{type(self).__name__} has no accuracy rule {rule!r}")
 
     def arrays(self) -> dict[str, np.ndarray]:

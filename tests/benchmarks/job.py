@@ -20,7 +20,7 @@ import psutil
 PLUGINS = Path(__file__).with_name("plugins")
 
 TIMEOUT_S = 600.0
-"""No run of a benchmark takes longer."""
+"""No run of a benchmark takes longer, unless it says so."""
 
 KINDS = ("coordinator", "aggregator", "client", "trainer")
 
@@ -77,6 +77,7 @@ def run(
     out: Path,
     watch: Callable[[RunningJob], None] | None = None,
     command: Literal["loopback", "simulate"] = "loopback",
+    timeout_s: float = TIMEOUT_S,
 ) -> Job:
     """Run `coordinator loopback`, or `coordinator simulate`, to its end.
 
@@ -85,6 +86,7 @@ def run(
         out: where the run folder is made.
         watch: called now and then while the run is at work.
         command: which of the two.
+        timeout_s: when it is ended.
 
     Raises:
         JobError: the run failed.
@@ -97,7 +99,7 @@ def run(
         assert process.stdout is not None
         folder = Path(process.stdout.readline().partition(": ")[2].strip())
         running = RunningJob(process, folder)
-        while process.poll() is None and time.monotonic() - started < TIMEOUT_S:
+        while process.poll() is None and time.monotonic() - started < timeout_s:
             if watch is not None:
                 watch(running)
             time.sleep(0.05)

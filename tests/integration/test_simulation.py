@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,9 +14,20 @@ from models import methods
 from tests.integration.pairs_run import PairsRun
 from tests.integration.processes import Processes
 from tests.integration.simulated import comparable, finished, settings, simulated_here
+from tests.models.imports import imports_torch
 
 
-@pytest.mark.parametrize("method", methods.names())
+def every_method() -> Iterator[Any]:
+    """Yield all methods; of those that make the same demands on the runtime all but the first are slow tests."""
+    seen = set()
+    for name in methods.names():
+        method = methods.find(name)
+        demands = (len(method.exchanges), method.shares_model, bool(method.net), imports_torch(method.server))
+        yield pytest.param(name, marks=[pytest.mark.slow] if demands in seen else [])
+        seen.add(demands)
+
+
+@pytest.mark.parametrize("method", list(every_method()))
 def test_a_simulated_run_has_the_bits_of_a_loopback_run(method: str, processes: Processes, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("sklearn")

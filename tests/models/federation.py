@@ -16,11 +16,11 @@ RUN = "run-7"
 
 @dataclass
 class Exchanged:
-    """What one exchange sent, with the facts known when it did."""
+    """What one exchange sent, with the facts of each client when it did."""
 
     exchange: Exchange
     downlink: Payload
-    downlink_facts: Facts
+    facts: dict[str, Facts]
     uplinks: dict[str, Payload] = field(default_factory=dict)
     outcomes: dict[str, Outcome] = field(default_factory=dict)
 
@@ -38,29 +38,33 @@ class Federation:
         self.kept = dict.fromkeys(self.clients, 0)
         self.base = 0
         self.known: set[int] = set()
+        self.metrics: dict[str, float] = {}
+        self.server.num_train = sum(client.announcement.num_train for client in self.clients.values())
 
-    def facts(self, client: str) -> Facts:
-        """What is known about a client now."""
+    def facts(self, client: str, round: int) -> Facts:
+        """What is known about a client now, in this round."""
         told = self.clients[client].announcement
         return Facts(
+            config=methods.read_config(self.method, self.spec.method_config),
             num_classes=self.spec.num_classes,
+            num_public_classes=self.spec.data.num_public_classes,
             feature_dim=told.feature_dim,
             num_train=told.num_train,
-            num_classes_held=sum(1 for count in told.class_counts if count),
-            num_classes_known=len(self.known),
+            class_counts=told.class_counts,
+            known_classes=self.known,
             num_parameters=told.num_parameters,
             num_buffers=told.num_buffers,
+            round=round,
             rounds_completed=self.base,
+            metrics=self.metrics,
         )
 
     def round(self, number: int, cohort: Collection[str] | None = None) -> list[Exchanged]:
         """Run one round with these clients, in the order given; updates are aggregated in client-id order."""
         order = list(self.clients if cohort is None else cohort)
+        self.metrics = {}
         done = [self._exchange(number, index, order) for index in range(len(self.method.exchanges))]
-        for name in order:
-            self.kept[name] = number
-            held = self.clients[name].announcement.class_counts
-            self.known |= {label for label, count in enumerate(held) if count}
+        self.kept.update(dict.fromkeys(order, number))
         self.base = number
         return done
 
@@ -73,17 +77,19 @@ class Federation:
     def _exchange(self, number: int, index: int, order: list[str]) -> Exchanged:
         exchange = self.method.exchanges[index]
         downlink = self._downlink(number, exchange)
-        done = Exchanged(exchange, downlink, self.facts(next(iter(self.clients))))
+        done = Exchanged(exchange, downlink, {name: self.facts(name, number) for name in order})
         for name in order:
             done.outcomes[name] = self._perform(name, number, index, downlink)
             done.uplinks[name] = done.outcomes[name].uplink
-        self.server.aggregate(number, exchange.name, self.updates(done))
+        self.metrics = {**self.metrics, **self.server.aggregate(number, exchange.name, self.updates(done))}
+        held = (done.facts[name].class_counts for name in order)
+        self.known = self.known | {label for counts in held for label, count in enumerate(counts) if count}
         return done
 
     def updates(self, done: Exchanged) -> Iterator[Update]:
         """Yield the uplinks of an exchange as the server half sees them."""
         for name in sorted(done.uplinks):
-            facts = self.facts(name)
+            facts = done.facts[name]
             dims = {"K": facts.num_classes, **done.exchange.uplink_dims(facts)}
             yield Update(name, facts.num_train, done.exchange.uplink.from_payload(done.uplinks[name], dims))
 

@@ -1,14 +1,16 @@
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from models import methods
 from models.checkpoint import state_hash
 from models.data import ClientData
 from models.methods.api import LOCAL_RULES
 from models.participant import Participant
-from models.spec import ConfigError, EvaluationConfig, ModelConfig
+from models.spec import ConfigError, EvaluationConfig, ModelConfig, RunSpec
 from tests.models.federation import Federation
 from tests.models.small_run import UNEVEN, make_data, make_spec
 from wire.errors import RecordError
@@ -43,6 +45,21 @@ def test_a_participant_announces_what_it_holds() -> None:
     convolutions, norms = 9 * (1 * 16 + 16 * 32 + 32 * 64), 2 * (16 + 32 + 64)
     assert told.num_parameters == convolutions + norms + (64 * 4 * 4 + 1) * 6 + (6 + 1) * 4
     assert told.num_buffers == norms
+
+
+def test_a_method_adds_its_own_layers_and_rules() -> None:
+    method = replace(METHOD, net=f"{__name__}:with_scale", local_rules=("first_class",))
+    spec = make_spec(METHOD.name)
+    made = Participant(spec, method, "a", make_data(UNEVEN["a"]), device="cpu")
+    assert made.announcement.num_parameters == participant().announcement.num_parameters + 1
+    assert "scale" in made.arrays()
+    assert method.rules == ("head", "local_prototype", "first_class", "global_prototype")
+
+
+def with_scale(net: Any, spec: RunSpec, config: Any) -> Any:
+    """A method's own parameter, beside those of the net."""
+    net.register_parameter("scale", torch.nn.Parameter(torch.ones(1)))
+    return net
 
 
 def test_local_rules_are_booked_to_their_round_and_global_ones_to_the_round_before() -> None:

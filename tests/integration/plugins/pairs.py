@@ -2,7 +2,7 @@
 
 Exchange `sums`: every client sends the sum and the count of its labels; the server keeps the mean.
 Exchange `echoes`: the server sends that mean, every client adds its own state to it and sends the result; the server
-averages. The clients' state counts the rounds whose outcome stood, so a round that is not put back shows.
+sums over the samples of this round and divides by those of the run. The clients' state counts the rounds whose outcome stood, so a round that is not put back shows.
 
 `[model] feature_dim` says how many values travel. A file in the folder `gates` holds up whoever it is named after: a
 client in its training, or `server-<exchange>` in its aggregation. `<name>.here` shows that it has got there.
@@ -102,7 +102,7 @@ class PairsServer(Server):
         return Nothing() if exchange == "sums" else Means(self._means)
 
     def aggregate(self, round: int, exchange: str, updates: Iterator[Update]) -> Mapping[str, float]:
-        """Average by sample count, in float64."""
+        """Sum by sample count, in float64, and divide."""
         pass_gate(self.config.gates, f"server-{exchange}")
         total, weight = np.zeros(self.spec.model.feature_dim, np.float64), 0
         for update in updates:
@@ -111,7 +111,7 @@ class PairsServer(Server):
             weight += int(update.record.num[0])
         if weight == 0:
             raise RoundFailedError("the total weight is 0")
-        mean = (total / weight).astype(np.float32)
+        mean = (total / (weight if exchange == "sums" else self.num_train)).astype(np.float32)
         if exchange == "sums":
             self._means = mean
         else:
