@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import shlex
 import signal
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from coordinator.config import RunConfig
@@ -26,21 +29,43 @@ Go = Callable[[RunSpec, RunRecord], ExitCode]
 """Runs a run to its end, given what it is and where its record goes."""
 
 
-def serve(config: RunConfig, config_folder: Path, init_from: Path | None) -> ExitCode:
-    """Run a coordinator for clients that connect from wherever they are."""
+@dataclass(frozen=True)
+class Order:
+    """A run to be started, or to go on.
+
+    Attributes:
+        config: its settings.
+        mode: `loopback`, `simulate` or `serve`.
+        modules: folder of a user's own modules.
+        init_from: the run whose global state a new one starts from, if any.
+        folder: that of a run which goes on, None for a new one.
+    """
+
+    config: RunConfig
+    mode: str
+    modules: Path
+    init_from: Path | None = None
+    folder: RunFolder | None = None
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether `--resume` can go on with the run once it was interrupted."""
+        return self.mode != "simulate" and self.config.run.store == "disk"
+
+
+def serve(config: RunConfig, modules: Path, init_from: Path | None, folder: RunFolder | None = None) -> ExitCode:
+    """Run a coordinator for clients that connect from wherever they are; with a folder, go on with its run."""
 
     def go(spec: RunSpec, record: RunRecord) -> ExitCode:
-        return coordinate(config, config_folder, spec, record, None)
+        return coordinate(config, modules, spec, record, None)
 
-    return recorded(config, "serve", init_from, go)
+    return recorded(Order(config, "serve", modules, init_from, folder), go)
 
 
-def coordinate(
-    config: RunConfig, config_folder: Path, spec: RunSpec, record: RunRecord, clients: Clients | None
-) -> ExitCode:
+def coordinate(config: RunConfig, modules: Path, spec: RunSpec, record: RunRecord, clients: Clients | None) -> ExitCode:
     """Run the coordinator daemon, and in a loopback run the clients that it starts."""
     try:
-        return asyncio.run(Coordinator(config, spec, config_folder, record).run(clients))
+        return asyncio.run(Coordinator(config, spec, modules, record).run(clients))
     except AddressInUseError as error:
         raise ConfigError(f"[transport] bind: {error}") from None
     finally:
@@ -55,29 +80,41 @@ def _ignore_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def recorded(config: RunConfig, mode: str, init_from: Path | None, go: Go) -> ExitCode:
-    """Make a run folder, let the run go to its end, and print its table, with the folder first and last.
+def recorded(order: Order, go: Go) -> ExitCode:
+    """Let a run go to its end, and print its table, the run folder first and last; a new run's folder is made.
 
     Raises:
         ConfigError: the data set's label map cannot be known, the address not be bound, or the store not be opened.
     """
-    classes = dataset_classes(config.data)
-    start = read_start(init_from, config.spec("", classes)) if init_from is not None else None
-    folder = RunFolder.create(config, time.strftime("%Y%m%d-%H%M%S"))
+    if order.folder is not None and order.folder.read_summary().get("outcome") == "finished":
+        return _tell_finished(order.folder)
+    classes = dataset_classes(order.config.data)
+    start = read_start(order.init_from, order.config.spec("", classes)) if order.init_from is not None else None
+    folder = order.folder or RunFolder.create(order.config, time.strftime("%Y%m%d-%H%M%S"))
     print(f"run folder: {folder.path}", flush=True)
     display = Display(sys.stderr, log_path=folder.log_path)
-    record = RunRecord(folder, mode, config.run.store == "memory", display, start)
     try:
-        code = go(config.spec(folder.run_id, classes), record)
-    except ConfigError:
-        folder.discard()
-        raise
-    except (StoreError, OSError) as error:
-        folder.discard()
-        raise ConfigError(f"[run] dir: {error}") from None
+        record = RunRecord(folder, order.config, order.mode, order.modules, display, start)
+        with contextlib.closing(record):
+            code = go(order.config.spec(folder.run_id, classes), record)
+        if code == ExitCode.INTERRUPTED and order.can_go_on:
+            display.note(f"to go on: coordinator {order.mode} --resume {shlex.quote(str(folder.path))}")
+    except (ConfigError, StoreError, OSError) as error:
+        if order.folder is None:
+            folder.discard()
+        where = "[run] dir" if order.folder is None else "--resume"
+        raise error if isinstance(error, ConfigError) else ConfigError(f"{where}: {error}") from None
     finally:
         display.close()
     if record.summary is not None:
         print(final_table(record.summary))
     print(f"run folder: {folder.path}", flush=True)
     return code
+
+
+def _tell_finished(folder: RunFolder) -> ExitCode:
+    print(f"run folder: {folder.path}")
+    print("the run is finished already")
+    print(final_table(folder.read_summary()))
+    print(f"run folder: {folder.path}", flush=True)
+    return ExitCode.FINISHED

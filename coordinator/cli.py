@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from coordinator.config import RunConfig
+    from coordinator.run_folder import RunFolder
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -74,10 +75,14 @@ def _parser() -> argparse.ArgumentParser:
     simulate = add("simulate", _simulate, "run everything in one process, with the same arithmetic and bytes")
     check = add("check-config", _check_config, "check a config and print it with every default filled in")
     for command in (serve, loopback, simulate, check):
-        _add_settings(command, required=command is serve)
+        _add_settings(command)
     for command in (serve, loopback, simulate):
+        origin = command.add_mutually_exclusive_group()
         start = "start from the global state that another run of the method ended with"
-        command.add_argument("--init-from", type=Path, metavar="RUN_DIR", help=start)
+        origin.add_argument("--init-from", type=Path, metavar="RUN_DIR", help=start)
+        if command is not simulate:
+            on = "go on with a run that was stopped or killed, with its own settings"
+            origin.add_argument("--resume", type=Path, metavar="RUN_DIR", help=on)
     loopback.add_argument("--clients", type=int, metavar="N", help="how many clients; all of them are waited for")
     status = add("status", _status, "say where a run stands")
     status.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="the run's folder")
@@ -87,28 +92,32 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_settings(parser: argparse.ArgumentParser, required: bool = False) -> None:
+def _add_settings(parser: argparse.ArgumentParser) -> None:
     from pathlib import Path
 
-    parser.add_argument("--config", type=Path, metavar="FILE", required=required, help="the settings, such as run.toml")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="the settings, such as run.toml")
     parser.add_argument("--set", action="append", default=[], metavar="TABLE.KEY=VALUE", help="override one setting")
 
 
 def _serve(args: argparse.Namespace) -> int:
-    config, folder = _load(args.config, args.set)
+    from models.spec import ConfigError
+
+    if args.config is None and args.resume is None:
+        raise ConfigError("serve: expected --config FILE, or --resume RUN_DIR")
+    config, modules, folder = _load_run(args, "serve", args.set)
 
     from coordinator.app import serve
 
-    return serve(config, folder, args.init_from)
+    return serve(config, modules, args.init_from, folder)
 
 
 def _loopback(args: argparse.Namespace) -> int:
     clients = [] if args.clients is None else [f"data.num_clients={args.clients}", "round.min_available_clients=0"]
-    config, folder = _load(args.config, [*clients, *args.set])
+    config, modules, folder = _load_run(args, "loopback", [*clients, *args.set])
 
     from coordinator.loopback import loopback
 
-    return loopback(config, folder, args.init_from)
+    return loopback(config, modules, args.init_from, folder)
 
 
 def _simulate(args: argparse.Namespace) -> int:
@@ -140,6 +149,16 @@ def _methods(args: argparse.Namespace) -> int:
 
     print(format_methods(args.format))
     return ExitCode.FINISHED
+
+
+def _load_run(args: argparse.Namespace, mode: str, settings: Sequence[str]) -> tuple[RunConfig, Path, RunFolder | None]:
+    """Return a run's config, the folder of a user's own modules, and the run folder of one that goes on."""
+    if args.resume is None:
+        return (*_load(args.config, settings), None)
+
+    from coordinator.resume import take_up
+
+    return take_up(args.resume, mode, args.config, settings)
 
 
 def _load(path: Path | None, settings: Sequence[str]) -> tuple[RunConfig, Path]:

@@ -1,9 +1,10 @@
 """The conductor: takes the instructions that take time, one after the other, to the server half, accounts and record.
 
 Asking the server half and waiting until something is durable are done here. The store commits in the order in which it
-is told, so when an exchange's opening is durable, and its tasks go out, all before it can no longer be lost. The daemon
-and the simulator both have one; they differ in the server half they give it (another process, or this one) and in how
-tasks reach clients.
+is told, so when an exchange's opening is durable, and its tasks go out, all before it can no longer be lost. What was
+open before a restart is open here from the start, and is never asked of the server half again. The daemon and the
+simulator both have one; they differ in the server half they give it (another process, or this one) and in how tasks
+reach clients.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from coordinator.metrics import Ledger
 from coordinator.record import RunRecord
 from coordinator.rounds import Rounds
 from coordinator.server_half import Aggregate, Constant, RoundUnusableError
+from coordinator.standing import Standing
 from models.methods.api import Exchange, Method
 from wire.encoding import Packed
 
@@ -34,7 +36,7 @@ class Half(Protocol):
     def state(self) -> Packed | None:
         """The latest state."""
 
-    async def begin(self, state: Packed | None, wants_constants: bool = False) -> list[Constant]:
+    async def begin(self, state: Packed | None, num_train: int = 0, wants_constants: bool = False) -> list[Constant]:
         """Put the server half to a state."""
 
     async def configure(self, round: int, exchange: str) -> Packed:
@@ -73,6 +75,8 @@ class Conductor:
         self._feed = feed
         self._finish = finish
         self._todo: asyncio.Queue[rounds.Instruction] = asyncio.Queue()
+        self._digests: dict[str, str] = {}
+        self._num_train: int | None = None
         self.exchange = OpenExchange(0, 0, None, Packed([], {}, b""))
 
     def put(self, instruction: rounds.Instruction) -> None:
@@ -80,11 +84,18 @@ class Conductor:
         self._todo.put_nowait(instruction)
 
     async def begin(self) -> list[Constant]:
-        """Begin the server half before round 1, and return the run's constants, which are now stored."""
-        if self._record.start_classes is not None:
-            self._ledger.start_from(self._record.start_classes)
-        constants = await self._half.begin(self._record.start_state, wants_constants=True)
-        self._record.put_constants(constants)
+        """Take up the run where it stands, and return its constants, which are durable by then."""
+        standing, self._record.standing = self._record.standing, Standing()
+        if standing.start_classes is not None:
+            self._ledger.start_from(standing.start_classes)
+        for client, ready in standing.announced.items():
+            self._ledger.announce(client, ready)
+        self._ledger.replay(self._record.lines())
+        self._num_train = standing.num_train
+        constants = await self._begin_half(standing)
+        self._digests = {constant.name: constant.digest for constant in constants}
+        if standing.downlink is not None:
+            self._reopen(standing, standing.downlink)
         return constants
 
     async def work(self) -> None:
@@ -119,14 +130,48 @@ class Conductor:
     def misfit(self, client: str, packed: Packed, num_classes: int) -> str | None:
         """Say what is wrong with an uplink, None if it has the sizes that follow from what its client announced."""
         if self._machine.evaluating:
-            return self.exchange.misfit(packed, {})
+            return self.exchange.misfit(packed, {}, {})
         dims = self.declared().uplink_dims(self._ledger.facts(client))
-        return self.exchange.misfit(packed, {"K": num_classes, **dims})
+        return self.exchange.misfit(packed, {"K": num_classes, **dims}, self._digests)
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
 
+    async def _begin_half(self, standing: Standing) -> list[Constant]:
+        """Put the server half to the latest state; the run constants are made once and never again."""
+        if standing.constants is not None:
+            await self._half.begin(standing.latest_state, standing.num_train or 0)
+            return standing.constants
+        constants = await self._half.begin(standing.latest_state, wants_constants=True)
+        await self._record.put_constants(constants)
+        return constants
+
+    def _reopen(self, standing: Standing, downlink: Packed) -> None:
+        """Take back the exchange that was open, with the updates that it had."""
+        round, index = self._machine.round, self._machine.exchange
+        self.exchange = OpenExchange(round, index, None if self._machine.evaluating else self.declared(), downlink)
+        if not self._machine.evaluating:
+            self._ledger.round_opened(round, self._now(), resumed=True)
+        self._ledger.exchange_opened(round, index, sorted(self._machine.cohort), self._now())
+        for held in standing.updates:
+            self.exchange.restore(held.client, held.num_train, held.packed, held.is_spilled)
+            self._ledger.task_sent(held.client, held.task_cost, None)
+            self._ledger.update_accepted(held.client, held.cost, held.report, None)
+
+    async def _count_samples(self) -> None:
+        """Tell the server half, once in a run, how many train samples there are."""
+        self._num_train = self._ledger.num_train(self._machine.ready)
+        self._record.put_num_train(self._num_train)
+        await self._half.begin(self._record.start_state, self._num_train)
+
     async def _configure(self, instruction: rounds.Configure) -> None:
+        if self._num_train is None:
+            await self._count_samples()
+        if (instruction.round, instruction.exchange) != (self.exchange.round, self.exchange.index):
+            await self._open(instruction)
+        self._feed(rounds.Configured(self._clock()))
+
+    async def _open(self, instruction: rounds.Configure) -> None:
         if instruction.exchange == 0:
             self._ledger.round_opened(instruction.round, self._now())
         downlink = await self._half.configure(instruction.round, self.declared().name)
@@ -134,7 +179,6 @@ class Conductor:
         self.exchange = OpenExchange(instruction.round, instruction.exchange, declared, downlink)
         self._ledger.exchange_opened(instruction.round, instruction.exchange, instruction.cohort, self._now())
         await self._record.open_exchange(instruction, downlink)
-        self._feed(rounds.Configured(self._clock()))
 
     async def _aggregate(self, instruction: rounds.Aggregate) -> None:
         failure, state, told = "", None, {}
@@ -147,7 +191,8 @@ class Conductor:
             except RoundUnusableError as error:
                 failure = str(error)
         lines = self._ledger.exchange_closed(told, self._now())
-        self._record.close_exchange(instruction.round, instruction.exchange, state, lines)
+        closes_round = bool(failure) or instruction.exchange + 1 == len(self._method.exchanges)
+        self._record.close_exchange(instruction.round, instruction.exchange, state, lines, closes_round)
         self._feed(rounds.Aggregated(self._clock(), failure))
 
     def _contributions(self) -> Iterable[tuple[str, int, Packed]]:
@@ -158,7 +203,7 @@ class Conductor:
         self._close_round("completed", instruction.round, "", instruction.accepted)
 
     async def _fail_round(self, instruction: rounds.FailRound) -> None:
-        await self._half.begin(self._record.start_state)
+        await self._half.begin(self._record.start_state, self._num_train or 0)
         self._close_round("failed", instruction.round, instruction.reason, ())
         self._feed(rounds.Restored(self._clock()))
 

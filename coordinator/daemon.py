@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import traceback
-import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,12 +25,13 @@ from coordinator.loopback_clients import Clients
 from coordinator.metrics import Cost, Ledger
 from coordinator.record import RunRecord
 from coordinator.rounds import Phase, RoundRules, Rounds
+from coordinator.run_folder import run_token
 from coordinator.server_half import ServerHalf, ServerHalfError
 from coordinator.store import StoreError
 from coordinator.tally import Report
 from models import methods
 from models.spec import RunSpec
-from wire.encoding import Packed, decode, encode, encoded_bytes, framed_bytes
+from wire.encoding import Packed, decode, encode
 from wire.errors import DecodeError, EncodeError
 from wire.exit_codes import ExitCode
 from wire.messages import (
@@ -78,7 +78,7 @@ class Coordinator:
         self._method = methods.find(spec.method)
         self._token = run_token(spec.run_id)
         self._ledger = Ledger(spec, self._method)
-        self._rounds = Rounds(round_rules(config, len(self._method.exchanges)))
+        self._rounds = Rounds(round_rules(config, len(self._method.exchanges)), record.standing.position)
         plain = msgspec.to_builtins(spec)
         self._half = ServerHalf(
             plain, modules, record.folder.log_path, config.training.threads, config.round.max_exchange_s
@@ -88,6 +88,7 @@ class Coordinator:
         )
         events = Events(self._on_ready, self._on_gone, self._on_constant_sent, record.display.note)
         self._lobby = Lobby(spec, self._method, welcome, self._send_route, events)
+        self._lobby.announced.update(record.standing.announced)
         self._grants = Grants()
         self._conductor = Conductor(
             self._rounds, self._method, self._half, record, self._ledger, self._now, self._feed, self._finish
@@ -108,10 +109,12 @@ class Coordinator:
         context = Context(io_threads=1)
         transport = self._config.transport
         self._router = Router(context, transport.bind, transport.max_message_bytes, self._on_message)
-        self._record.open(self._on_store_failed)
+        self._record.attach(self._on_store_failed)
+        if self._record.standing.constants is not None:
+            self._display.note(f"the run goes on in round {self._rounds.round}, exchange {self._rounds.exchange}")
         self._display.note(f"listening on {self._router.address}")
         tasks = [self._loop.create_task(self._work()), self._loop.create_task(self._note_waiting())]
-        if clients is not None:
+        if clients is not None and self._rounds.conclusion() is None:
             clients.start(self._router.address)
             tasks.append(self._loop.create_task(self._watch(clients)))
         for task in tasks:
@@ -200,8 +203,8 @@ class Coordinator:
         exchange, num_train = self._conductor.exchange, self._lobby.announced[client].num_train
         exchange.accept(client, num_train, packed)
         now = self._now()
-        self._ledger.update_accepted(client, cost_of(packed, frames), Report.of(update.evaluations, timing), now)
-        self._record.put_update(update, client, num_train, frames, lambda: self._on_durable(client, exchange))
+        self._ledger.update_accepted(client, Cost.of(packed, frames), Report.of(update.evaluations, timing), now)
+        self._record.put_update(update, client, num_train, frames, timing, lambda: self._on_durable(client, exchange))
         self._display.progress(update.round, update.exchange, len(exchange.accepted), len(self._rounds.cohort))
         self._grant(self._grants.release(client))
         self._feed(rounds.UpdateArrived(client, update.round, update.exchange, now))
@@ -213,6 +216,8 @@ class Coordinator:
             refusal = rounds.Refuse(client, RefusalCode.STALE, f"this is run {self._spec.run_id}")
         if refusal is None:
             return True
+        if refusal.code == RefusalCode.STALE and run == self._token and self._rounds.is_opening(round, exchange):
+            return False
         self._refuse(refusal)
         if refusal.code == RefusalCode.DUPLICATE and self._conductor.exchange.is_durable(client):
             self._lobby.send(client, encode(Ack(self._token, round, exchange)), self._now())
@@ -244,6 +249,7 @@ class Coordinator:
 
     def _on_ready(self, client: str, ready: Ready) -> None:
         self._ledger.announce(client, ready)
+        self._record.put_ready(client, ready)
         self._feed(rounds.ClientReady(client, self._now()))
 
     def _on_gone(self, client: str) -> None:
@@ -255,7 +261,7 @@ class Coordinator:
     def _on_constant_sent(self, client: str, message: ConstantMessage, frames: Frames) -> None:
         _, packed = decode(frames)
         assert packed is not None
-        self._ledger.init_sent(client, cost_of(packed, frames))
+        self._ledger.init_sent(client, Cost.of(packed, frames))
 
     def _send_route(self, route: bytes, frames: Frames) -> bool:
         return self._router.send(route, frames)
@@ -311,7 +317,7 @@ class Coordinator:
             frames = encoded[kept.get(client, 0)]
             if self._lobby.send(client, frames, self._now()):
                 self._acks.pop(client, None)
-                self._ledger.task_sent(client, cost_of(downlink, frames), self._now())
+                self._ledger.task_sent(client, Cost.of(downlink, frames), self._now())
 
     def _encode_task(self, kept: int, downlink: Packed) -> Frames:
         task = Task(self._token, self._rounds.round, self._rounds.exchange, kept, self._rounds.base)
@@ -367,17 +373,6 @@ class Coordinator:
 def outcome_of(code: ExitCode) -> str:
     """Return what clients and `summary.json` are told of how a run ended."""
     return {ExitCode.FINISHED: "finished", ExitCode.INTERRUPTED: "interrupted"}.get(code, "failed")
-
-
-def run_token(run_id: str) -> int:
-    """Return the number that stands for a run in its messages; always of two bytes, so that no run costs more."""
-    return 256 + zlib.crc32(run_id.encode()) % (65_536 - 256)
-
-
-def cost_of(packed: Packed, frames: Frames) -> Cost:
-    """Return what a message with a payload costs, in the four units of the accounts."""
-    sizes = packed.sizes
-    return Cost(sizes.elements, sizes.payload_bytes, encoded_bytes(frames), framed_bytes(frames))
 
 
 def round_rules(config: RunConfig, num_exchanges: int) -> RoundRules:

@@ -32,10 +32,10 @@ class OpenExchange:
         self._name = declared.name if declared else "evaluation"
         self._record: type[Record] = declared.uplink if declared else Nothing
 
-    def misfit(self, packed: Packed, dims: Mapping[str, int]) -> str | None:
-        """Say what is wrong with an uplink, None if it is one of this exchange with these sizes."""
+    def misfit(self, packed: Packed, dims: Mapping[str, int], digests: Mapping[str, str]) -> str | None:
+        """Say what is wrong with an uplink, None if it is one of this exchange with these sizes and run constants."""
         try:
-            self._record.from_payload(unpack(packed), dims)
+            self._record.from_payload(unpack(packed), dims, digests)
         except (DecodeError, RecordError) as error:
             return f"exchange {self._name!r}: {error}"
         return None
@@ -43,6 +43,10 @@ class OpenExchange:
     def accept(self, client: str, num_train: int, packed: Packed) -> None:
         """Take an update."""
         self.accepted[client] = Accepted(num_train, packed)
+
+    def restore(self, client: str, num_train: int, packed: Packed, spilled: bool) -> None:
+        """Take an update back from the store; of one that lies in a file the buffer is not needed."""
+        self.accepted[client] = Accepted(num_train, packed, durable=True, spilled=spilled)
 
     def is_durable(self, client: str) -> bool:
         """Say whether this client's update is accepted and can no longer be lost."""

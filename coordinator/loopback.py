@@ -6,24 +6,26 @@ from pathlib import Path
 
 import msgspec
 
-from coordinator.app import coordinate, recorded
+from coordinator.app import Order, coordinate, recorded
 from coordinator.config import RunConfig
 from coordinator.loopback_clients import Clients
 from coordinator.record import RunRecord
+from coordinator.run_folder import RunFolder
 from models.spec import RunSpec
 from wire.exit_codes import ExitCode
 
 ANY_PORT = "127.0.0.1:0"
 
 
-def loopback(config: RunConfig, config_folder: Path, init_from: Path | None) -> ExitCode:
-    """Run coordinator and clients to the end; the port is any free one."""
+def loopback(config: RunConfig, modules: Path, init_from: Path | None, folder: RunFolder | None = None) -> ExitCode:
+    """Run coordinator and clients to the end, on any free port; with a folder, go on with its run and its clients."""
     transport = msgspec.structs.replace(config.transport, bind=ANY_PORT)
     config = msgspec.structs.replace(config, transport=transport)
 
     def go(spec: RunSpec, record: RunRecord) -> ExitCode:
-        clients = Clients(config, config_folder, record.folder)
-        clients.draw()
-        return coordinate(config, config_folder, spec, record, clients)
+        clients = Clients(config, modules, record.folder)
+        if record.standing.constants is None:  # a run that has begun has its samples
+            clients.draw()
+        return coordinate(config, modules, spec, record, clients)
 
-    return recorded(config, "loopback", init_from, go)
+    return recorded(Order(config, "loopback", modules, init_from, folder), go)

@@ -6,7 +6,8 @@ the same code books the same lines. A round's own line holds the sums of its exc
 exchange that a failed round left open is counted too. The evaluation after the last round is counted apart.
 
 After a restart come `replay`, the announcements, and for an exchange in hand `round_opened(..., resumed=True)`,
-`exchange_opened`, and again the tasks and updates that the store holds of it.
+`exchange_opened`, and again the updates that the store holds of it, each with its task. What else was sent or refused
+after the last line is not known any more.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 from coordinator.accounts import ExchangeAccount, RoundAccount, added, duration_s, finite
 from coordinator.accuracy import Accuracies
-from coordinator.prediction import Prediction, classes_held, facts_of, predict
+from coordinator.prediction import Prediction, RunFacts, classes_held, facts_of, predict
 from coordinator.report.summary import Totals, make_summary
 from coordinator.tally import (
     ClientLine,
@@ -32,6 +33,7 @@ from coordinator.tally import (
     read_line,
     write_line,
 )
+from models.methods import read_config
 from models.methods.api import Facts, Method
 from models.spec import RunSpec
 from wire.messages import Ready
@@ -45,6 +47,7 @@ class Ledger:
     def __init__(self, spec: RunSpec, method: Method) -> None:
         self._spec = spec
         self._method = method
+        self._config = read_config(method, spec.method_config)
         self._announced: dict[str, Ready] = {}
         self._clients: set[str] = set()
         self._rounds: dict[int, RoundLine] = {}
@@ -71,10 +74,15 @@ class Ledger:
         Raises:
             KeyError: the client has not announced itself.
         """
-        known = self._known_classes
-        if self._exchange is not None and self._exchange.round in self._accounts:
-            known = known | self._accounts[self._exchange.round].new_classes
-        return facts_of(self._spec, self._announced[client], len(known), self._num_completed)
+        round = self._exchange.round if self._exchange is not None else 0
+        account = self._accounts.get(round, RoundAccount())
+        known = self._known_classes | account.new_classes
+        run = RunFacts(self._config, known, round, self._num_completed, account.metrics)
+        return facts_of(self._spec, self._announced[client], run)
+
+    def num_train(self, clients: Collection[str]) -> int:
+        """Return how many train samples these clients have announced."""
+        return sum(self._announced[client].num_train for client in clients)
 
     @property
     def known_classes(self) -> frozenset[int]:
@@ -101,11 +109,14 @@ class Ledger:
         name = "evaluation" if self._is_evaluation(exchange_index) else self._method.exchanges[exchange_index].name
         self._exchange = ExchangeAccount(round, exchange_index, name, self._base, cohort, at)
 
-    def task_sent(self, client: str, cost: Cost, at: float) -> None:
-        """Count a downlink; one that the client has been sent before only as bytes on the wire."""
+    def task_sent(self, client: str, cost: Cost, at: float | None) -> None:
+        """Count a downlink; one that the client has been sent before only as bytes on the wire.
+
+        A time is None before a restart.
+        """
         self._opened().task_sent(client, cost, at)
 
-    def update_accepted(self, client: str, cost: Cost, report: Report, at: float) -> None:
+    def update_accepted(self, client: str, cost: Cost, report: Report, at: float | None) -> None:
         """Count an update and what its client says of it."""
         self._opened().update_accepted(client, cost, report, at)
 
@@ -221,7 +232,9 @@ class Ledger:
         self._init = max(self._init, line.init, key=lambda init: init.encoded_bytes)
         self._refusals = max(self._refusals, line.refusals, key=lambda refusals: refusals.total)
         if isinstance(line, ExchangeLine):
-            self._account_of(line).new_classes.update(line.new_classes)
+            account = self._account_of(line)
+            account.new_classes.update(line.new_classes)
+            account.metrics.update(line.metrics)
         else:
             self._book_round(line)
 

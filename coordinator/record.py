@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import json
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -13,23 +15,23 @@ import numpy as np
 
 from coordinator import commands
 from coordinator import round_events as rounds
+from coordinator.config import RunConfig
 from coordinator.display import Display
 from coordinator.metrics import Ledger
 from coordinator.run_folder import RunFolder
 from coordinator.server_half import Constant
+from coordinator.standing import read_standing, stored_lines
 from coordinator.store import SPILL_BYTES, RoundRecord, Store, StoredUpdate, StoreError
 from models.methods import find
 from models.settings import read_toml
 from models.spec import ConfigError, RunSpec
 from wire.encoding import Packed, encode, pack, unpack
+from wire.limits import PIPE_BYTES
 from wire.messages import Ready, Update
 from wire.payload import Payload
 from wire.sockets.child import peak_rss_bytes
 from wire.tensors import Buffer
-
-PIPE_BYTES = 1 << 32
-"""No size limit on what is stored: what the network may carry was limited before."""
-
+from wire.timing import Timing
 
 FLUSH_AFTER_S = 0.05
 """How long an accepted update may wait to be written, with others or, if its exchange closes first, not at all."""
@@ -65,69 +67,139 @@ def read_start(path: Path, spec: RunSpec) -> Start:
 
 
 class RunRecord:
-    """The record of one run, on disk or (the store) in memory."""
+    """The record of one run, new or not, on disk or (the store) in memory."""
 
-    def __init__(self, folder: RunFolder, mode: str, in_memory: bool, display: Display, start: Start | None) -> None:
+    def __init__(
+        self, folder: RunFolder, config: RunConfig, mode: str, modules: Path, display: Display, start: Start | None
+    ) -> None:
+        """Open the store and read where the run stands; `attach` comes before anything is put.
+
+        Args:
+            folder: where it is.
+            config: the run's settings.
+            mode: `loopback`, `simulate` or `serve`.
+            modules: folder of a user's own modules.
+            display: what tells people.
+            start: what a new run starts from, if that is not the method's initial state.
+
+        Raises:
+            StoreError: the store cannot be opened, read or written.
+        """
         self.folder = folder
         self.display = display
         self._mode = mode
-        self._in_memory = in_memory
-        self._start_state = start.state if start is not None else None
-        self.start_classes = start.classes if start is not None else None
-        self._store: Store
+        self._in_memory = config.run.store == "memory"
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._on_failed: Callable[[StoreError], None] = lambda error: None
         self._unwritten: list[tuple[StoredUpdate, Callable[[], None]]] = []
+        self._closing: Callable[[], None] | None = None
         self._waiting: list[asyncio.Future[None]] = []
         self._histogram: dict[str, Any] = {}
+        self._closed = False
         self.summary: dict[str, Any] | None = None
+        num_exchanges = len(find(config.method_name).exchanges)
+        self._store = Store(None if self._in_memory else folder.store_path, self._notify, self._failed)
+        if "mode" not in self._store.meta():
+            self._put_first(mode, modules, start)
+        self.standing = read_standing(self._store, folder.run_id, num_exchanges)
+        self._start_state = self.standing.start_state
+        self._announced = dict(self.standing.announced)
+        self._peaks: Mapping[str, int | None] = {}
+        folder.write_metrics(stored_lines(self._store, num_exchanges))
+        self._metrics = folder.metrics_path.open("a", encoding="utf-8")
 
     @property
     def start_state(self) -> Packed | None:
         """The server half's state at the start of the open round, None if there is none yet."""
         return self._start_state
 
-    def open(self, on_failed: Callable[[StoreError], None]) -> None:
-        """Open the store for use on the running event loop; `on_failed` hears that nothing more will be stored."""
-        loop = asyncio.get_running_loop()
+    def attach(self, on_failed: Callable[[StoreError], None]) -> None:
+        """Belong to the running event loop from now on; `on_failed` hears there that nothing more will be stored."""
+        self._loop = asyncio.get_running_loop()
+        self._on_failed = on_failed
+        self._peaks = self.folder.take_summary().get("memory", {})
 
-        def notify(callback: Callable[[], None]) -> None:
-            loop.call_soon_threadsafe(callback)
+    def _notify(self, callback: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # a loop that is closed: nobody is there to hear it
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(callback)
 
-        def failed(error: StoreError) -> None:
-            for waiting in self._waiting:
-                if not waiting.done():
-                    waiting.set_exception(error)
-            on_failed(error)
-
-        self._store = Store(None if self._in_memory else self.folder.store_path, notify, failed)
-        self._metrics = self.folder.metrics_path.open("a", encoding="utf-8")
+    def _failed(self, error: StoreError) -> None:
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_exception(error)
+        self._on_failed(error)
 
     def close(self) -> None:
-        """Commit what is left and close."""
+        """Commit what is left and close; a second call does nothing."""
+        if self._closed:
+            return
+        self._closed = True
         self._flush()
         self._metrics.close()
         self._store.close()
 
-    def put_constants(self, constants: Sequence[Constant]) -> None:
-        """Store the run constants, which are never made again."""
-        for constant in constants:
-            message = commands.ConstantMade(constant.name, constant.digest)
-            header, buffer = encode(message, constant.packed, PIPE_BYTES)
-            self._store.put_constant(constant.name, constant.digest, bytes(header), bytes(buffer))
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of `metrics.jsonl` that earlier processes of the run left."""
+        with self.folder.metrics_path.open(encoding="utf-8") as file:
+            yield from file
+
+    def _put_first(self, mode: str, modules: Path, start: Start | None) -> None:
+        """Store what a run must know of itself before anything has happened in it."""
+        with self._store.together():
+            self._store.put_meta("mode", mode)
+            self._store.put_meta("modules", str(modules.resolve()))
+            if start is not None:
+                header, buffer = _state_frames(start.state)
+                self._store.put_start(header, buffer)
+                self._store.put_meta("start_classes", json.dumps(sorted(start.classes)))
+
+    def put_constants(self, constants: Sequence[Constant]) -> asyncio.Future[None]:
+        """Store the run constants, which are never made again; the future is done when they are durable."""
+        durable, done = self._awaitable()
+        with self._store.together():
+            for constant in constants:
+                message = commands.ConstantMade(constant.name, constant.digest)
+                header, buffer = encode(message, constant.packed, PIPE_BYTES)
+                self._store.put_constant(constant.name, constant.digest, bytes(header), bytes(buffer))
+            self._store.put_meta("begun", "", done)
+        return durable
+
+    def put_ready(self, client: str, ready: Ready) -> None:
+        """Store what a client announced, if that is news."""
+        if self._announced.get(client) != ready:
+            self._announced[client] = ready
+            self._store.put_client(client, bytes(encode(ready)[0]))
+
+    def put_num_train(self, num_train: int) -> None:
+        """Store how many train samples the run had when its first round opened."""
+        self._store.put_meta("num_train", str(num_train))
 
     def open_exchange(self, opened: rounds.Configure, downlink: Packed) -> asyncio.Future[None]:
         """Store who is asked and with what; the future is done when it is durable."""
-        durable, done = _awaitable()
-        self._waiting = [durable]
+        durable, done = self._awaitable()
         header, buffer = encode(commands.Configured(), downlink, PIPE_BYTES)
         self._store.open_exchange(opened.round, opened.exchange, opened.cohort, bytes(header), bytes(buffer), done)
         return durable
 
+    def _awaitable(self) -> tuple[asyncio.Future[None], Callable[[], None]]:
+        """Return a future, which a failing store ends too, and what sets it."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting = [future]
+        return future, lambda: None if future.done() else future.set_result(None)
+
     def put_update(
-        self, update: Update, client: str, num_train: int, frames: Sequence[Buffer], on_durable: Callable[[], None]
+        self,
+        update: Update,
+        client: str,
+        num_train: int,
+        frames: Sequence[Buffer],
+        timing: Timing | None,
+        on_durable: Callable[[], None],
     ) -> None:
         """Store an accepted update as it came, within FLUSH_AFTER_S and together with others."""
-        key = (update.round, update.exchange, client)
-        stored = StoredUpdate(*key, num_train, bytes(frames[0]), frames[1], b"")
+        key, report = (update.round, update.exchange, client), timing.frame() if timing is not None else b""
+        stored = StoredUpdate(*key, num_train, bytes(frames[0]), frames[1], report)
         if not self._unwritten:
             asyncio.get_running_loop().call_later(FLUSH_AFTER_S, self._flush)
         self._unwritten.append((stored, on_durable))
@@ -148,12 +220,17 @@ class RunRecord:
         """Return the buffer of an update that lies in a file."""
         return self._store.load_buffer(round, exchange, client)
 
-    def close_exchange(self, round: int, exchange: int, state: Packed | None, lines: Sequence[str]) -> None:
-        """Store what an exchange came to."""
-        header, buffer = _state_frames(state)
+    def close_exchange(
+        self, round: int, exchange: int, state: Packed | None, lines: Sequence[str], with_round: bool
+    ) -> None:
+        """Store what an exchange came to, now or when its round is closed, as one with that."""
+        header, buffer = _state_frames(state) if state is not None else (None, None)
         unwritten, self._unwritten = self._unwritten, []
         clients = [stored.client for stored, _ in unwritten]
-        self._store.close_exchange(round, exchange, header, buffer, lines, _all(unwritten), clients)
+        result = (round, exchange, header, buffer, lines, _all(unwritten), clients)
+        self._closing = functools.partial(self._store.close_exchange, *result)
+        if not with_round:
+            self._close_exchange()
         self._metrics.writelines(f"{line}\n" for line in lines)
         self._metrics.flush()
 
@@ -172,8 +249,16 @@ class RunRecord:
         if status == "completed":
             self._start_state = state
         record = RoundRecord(round, status, reason, global_hash, time.time(), 0.0, line)
-        self._store.close_round(record, accepted, None, None, _all(()))
+        with self._store.together():
+            self._close_exchange()
+            self._store.close_round(record, accepted, None, None, _all(()))
         self._metrics.write(f"{line}\n")
+
+    def _close_exchange(self) -> None:
+        """Store what an exchange came to, if that waits for its round."""
+        closing, self._closing = self._closing, None
+        if closing is not None:
+            closing()
 
     def write_histogram(self, spec: RunSpec, announced: Mapping[str, Ready]) -> None:
         """Write how many samples of each class each client announced, if that has changed."""
@@ -220,14 +305,13 @@ class RunRecord:
             "client_peak_rss_bytes": max(clients, default=0) or None,
             "trainer_peak_rss_bytes": max(trainers, default=0) or None,
         }
-        self.summary = {**ledger.summary(self._mode, memory, versions), "outcome": outcome}
+        known = {name: max(peak or 0, self._peaks.get(name) or 0) or None for name, peak in memory.items()}
+        self.summary = {**ledger.summary(self._mode, known, versions), "outcome": outcome}
         self.folder.write_summary(self.summary)
 
 
-def _state_frames(state: Packed | None) -> tuple[bytes | None, bytes | None]:
-    if state is None:
-        return None, None
-    header, buffer = encode(commands.Begin({}, "", False), state, PIPE_BYTES)
+def _state_frames(state: Packed) -> tuple[bytes, bytes]:
+    header, buffer = encode(commands.Begin({}, "", False, 0), state, PIPE_BYTES)
     return bytes(header), bytes(buffer)
 
 
@@ -239,8 +323,3 @@ def _all(waiting: Sequence[tuple[object, Callable[[], None]]]) -> Callable[[], N
             callback()
 
     return call
-
-
-def _awaitable() -> tuple[asyncio.Future[None], Callable[[], None]]:
-    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    return future, lambda: None if future.done() else future.set_result(None)

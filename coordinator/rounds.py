@@ -6,8 +6,7 @@ A run is rounds 1..num_rounds, a round is exchanges 0..num_exchanges-1, and afte
 exchange (index num_exchanges) that everybody ready takes part in and that cannot fail.
 
     WAITING      fewer than `min_available_clients` are ready; the round opens when they are, or fails after
-                 `max_exchange_s` of waiting (an exchange that was open at a restart opens again with the first client,
-                 or then)
+                 `max_exchange_s` of waiting
     CONFIGURING  the server half is asked for the downlink
     COLLECTING   the cohort has its tasks; updates are accepted until all have answered, or the exchange must close
     AGGREGATING  the server half works on what was accepted
@@ -23,6 +22,11 @@ has closed (`stale`), from somebody outside the cohort (`not_in_cohort`) or came
 
 The cohort of a round is those ready clients whose SHA-256 of (seed, round, client id) is smallest: nothing depends on
 who came first.
+
+After a restart (`Position`) everybody has yet to come back. A round in which an exchange was open or closed goes on
+with its cohort as soon as the first client is there, or after `max_exchange_s`; its clock starts anew. The evaluation
+is for all who are ready, and its end is the run's, of which all should hear. So whether it was open or not, it waits
+until `min_available_clients` have been there once since the restart, and at most `max_exchange_s`.
 """
 
 from __future__ import annotations
@@ -85,7 +89,18 @@ class RoundRules:
 
 @dataclass(frozen=True)
 class Position:
-    """Where a run goes on: after a restart, what the store says; by default the very beginning."""
+    """Where a run goes on: after a restart, what the store says; by default the very beginning.
+
+    Attributes:
+        next_round: the round in hand or to be opened; one more than there are when all are closed.
+        base: the last completed round.
+        failed_in_a_row: failed rounds since then.
+        kept: by client, the last completed round whose final update of it was accepted.
+        exchange: the one that is open, or to be opened for the same cohort; None between rounds.
+        cohort: who takes part in it.
+        answered: whose updates it has.
+        is_evaluated: whether the evaluation is closed.
+    """
 
     next_round: int = 1
     base: int = 0
@@ -94,6 +109,7 @@ class Position:
     exchange: int | None = None
     cohort: frozenset[str] = frozenset()
     answered: frozenset[str] = frozenset()
+    is_evaluated: bool = False
 
 
 class Rounds:
@@ -103,8 +119,9 @@ class Rounds:
         position = position or Position()
         self.rules = rules
         self.phase = Phase.WAITING
-        self.round = position.next_round
-        self.exchange = position.exchange or 0
+        self.round = min(position.next_round, rules.num_rounds)
+        all_closed = position.next_round > rules.num_rounds
+        self.exchange = rules.num_exchanges if all_closed else position.exchange or 0
         self.base = position.base
         self.failed_in_a_row = position.failed_in_a_row
         self.kept = dict(position.kept)
@@ -112,6 +129,8 @@ class Rounds:
         self.cohort: frozenset[str] = position.cohort
         self.answered: set[str] = set(position.answered)
         self._resumed = position.exchange is not None
+        self._is_evaluated = position.is_evaluated
+        self._gathered = False
         self._waiting_since: float | None = None
         self._opened_at = 0.0
         self._progress_at = 0.0
@@ -130,6 +149,19 @@ class Rounds:
     def evaluating(self) -> bool:
         """Whether this is the evaluation exchange after the last round."""
         return self.exchange == self.rules.num_exchanges
+
+    def conclusion(self) -> Finish | None:
+        """Return how the run ends if nothing more may be opened, None if it goes on."""
+        if self.failed_in_a_row >= self.rules.max_failed_rounds:
+            return Finish("failed", f"{self.failed_in_a_row} rounds failed in a row (max_failed_rounds)")
+        if self.evaluating and self.base == 0:
+            return Finish("failed", "no round was completed")
+        return Finish("finished") if self._is_evaluated else None
+
+    def is_opening(self, round: int, exchange: int) -> bool:
+        """Say whether this exchange is about to open: who has an uplink for it from before a restart is asked then."""
+        here = (round, exchange) == (self.round, self.exchange)
+        return here and self.phase in (Phase.WAITING, Phase.CONFIGURING)
 
     def handle(self, event: Event) -> list[Instruction]:
         """Take one event and return the instructions that follow from it."""
@@ -170,6 +202,7 @@ class Rounds:
 
     def _on_ready(self, event: ClientReady) -> Iterable[Instruction]:
         self.ready.add(event.client)
+        self._gathered = self._gathered or self._are_enough()
         if self.phase is Phase.WAITING:
             return self._open_round(event.at)
         if self.phase is Phase.COLLECTING and event.client in self.cohort - self.answered:
@@ -185,15 +218,21 @@ class Rounds:
         if self._waiting_since is None:
             self._waiting_since = at
         self.phase = Phase.WAITING
+        ended = self.conclusion()
+        if ended is not None:
+            return self._over(ended)
+        if not (self._gathered if self.evaluating else self._resumed or self._are_enough()):
+            return []
         if not self._resumed:
-            if len(self.ready) < self.rules.min_available_clients and not self.evaluating:
-                return []
             self.cohort = frozenset(self.ready if self.evaluating else self._draw_cohort())
         self._resumed = False
         self._waiting_since = None
         if self.evaluating and not self.cohort:
             return self._over(Finish("finished", "no client was there for the last evaluation"))
         return self._configure()
+
+    def _are_enough(self) -> bool:
+        return len(self.ready) >= self.rules.min_available_clients
 
     def _draw_cohort(self) -> list[str]:
         def rank(client: str) -> bytes:
@@ -234,9 +273,13 @@ class Rounds:
     def _give_up_waiting(self, at: float) -> list[Instruction]:
         if self._waiting_since is None:
             self._waiting_since = at
+        ended = self.conclusion()
+        if ended is not None:
+            return self._over(ended)
         if at < self._waiting_since + self.rules.max_exchange_s:
             return []
-        if self._resumed:
+        if self._resumed or self.evaluating:
+            self._gathered = True
             return self._open_round(at)
         self._waiting_since = None
         return self._fail(f"{len(self.ready)} of {self.rules.min_available_clients} clients (min_available_clients)")
@@ -288,17 +331,12 @@ class Rounds:
         return [FailRound(self.round, reason)]
 
     def _on_restored(self, event: Restored) -> Iterable[Instruction]:
-        if self.failed_in_a_row >= self.rules.max_failed_rounds:
-            text = f"{self.failed_in_a_row} rounds failed in a row (max_failed_rounds)"
-            return self._over(Finish("failed", text))
         return self._advance(event.at)
 
     def _advance(self, at: float) -> list[Instruction]:
         """Go on to the next round, or after the last one to the evaluation exchange."""
         self.answered = set()
         if self.round == self.rules.num_rounds:
-            if self.base == 0:
-                return self._over(Finish("failed", "no round was completed"))
             self.exchange = self.rules.num_exchanges
         else:
             self.round += 1

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -120,11 +122,33 @@ class RunFolder:
 
     def write_config(self, config: RunConfig) -> None:
         """Write the effective config, whole or not at all."""
-        _write_whole(self.config_path, config.to_toml().encode())
+        _write_whole(self.config_path, [config.to_toml().encode()])
+
+    def write_metrics(self, lines: Iterable[str]) -> None:
+        """Write the lines of the run's accounts, whole or not at all."""
+        _write_whole(self.metrics_path, (f"{line}\n".encode() for line in lines))
+
+    def take_summary(self) -> dict[str, Any]:
+        """Return the run's figures and remove them: the run goes on."""
+        found = self.read_summary()
+        self.summary_path.unlink(missing_ok=True)
+        return found
+
+    def read_summary(self) -> dict[str, Any]:
+        """Return the run's figures, nothing if there are none: the run goes on, or it was killed."""
+        if not self.summary_path.exists():
+            return {}
+        content: dict[str, Any] = json.loads(self.summary_path.read_text(encoding="utf-8"))
+        return content
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write the run's figures, whole or not at all; one that is not finite becomes null."""
-        _write_whole(self.summary_path, msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n")
+        _write_whole(self.summary_path, [msgspec.json.format(msgspec.json.encode(summary), indent=2), b"\n"])
+
+
+def run_token(run_id: str) -> int:
+    """Return the number that stands for a run in its messages; always of two bytes, so that no run costs more."""
+    return 256 + zlib.crc32(run_id.encode()) % (65_536 - 256)
 
 
 def _make_unique(parent: Path, stem: str) -> Path:
@@ -147,11 +171,11 @@ def _what_is_at(path: Path) -> str:
     return "a file" if path.exists() else "nothing"
 
 
-def _write_whole(path: Path, content: bytes) -> None:
+def _write_whole(path: Path, content: Iterable[bytes]) -> None:
     """Replace a file so that a crash leaves the old or the new one, both on disk."""
     draft = path.with_name(f".{path.name}.draft")
     with draft.open("wb") as file:
-        file.write(content)
+        file.writelines(content)
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)

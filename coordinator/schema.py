@@ -55,6 +55,7 @@ MIGRATIONS = (
         global_hash TEXT NOT NULL, started_s REAL NOT NULL, round_s REAL NOT NULL, line TEXT NOT NULL);
     CREATE TABLE kept (client TEXT PRIMARY KEY, round INTEGER NOT NULL);
     """,
+    "CREATE TABLE clients (client TEXT PRIMARY KEY, ready BLOB NOT NULL);",
 )
 """The scripts that lead from an empty file to the present schema; version n is the file after the first n."""
 

@@ -15,15 +15,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from coordinator import round_events as rounds
-from coordinator.app import recorded
+from coordinator.app import Order, recorded
 from coordinator.conductor import Conductor, Contributions
 from coordinator.config import RunConfig
-from coordinator.daemon import outcome_of, round_rules, run_token
+from coordinator.daemon import outcome_of, round_rules
 from coordinator.local_half import LocalHalf
 from coordinator.loopback_clients import client_names
 from coordinator.metrics import Cost, Ledger
 from coordinator.record import RunRecord
 from coordinator.rounds import Rounds
+from coordinator.run_folder import run_token
 from coordinator.server_half import Aggregate, Constant, RoundUnusableError, ServerHalfError
 from coordinator.store import StoreError
 from coordinator.tally import Report
@@ -38,6 +39,7 @@ from models.spec import ConfigError, RunSpec
 from wire.encoding import Packed, decode, encode, encoded_bytes, pack, unpack
 from wire.errors import EncodeError
 from wire.exit_codes import ExitCode
+from wire.messages import Constant as ConstantMessage
 from wire.messages import Task, Update
 from wire.payload import EMPTY, Payload
 from wire.tensors import Buffer
@@ -65,10 +67,10 @@ class OwnHalf:
         """Return nothing: the server half has no process of its own."""
         return
 
-    async def begin(self, state: Packed | None, wants_constants: bool = False) -> list[Constant]:
+    async def begin(self, state: Packed | None, num_train: int = 0, wants_constants: bool = False) -> list[Constant]:
         """Put the server half to this state (None: before round 1); return the run constants if they are wanted."""
         self._state = state
-        self._half = LocalHalf(self._spec, unpack(state) if state is not None else EMPTY)
+        self._half = LocalHalf(self._spec, unpack(state) if state is not None else EMPTY, num_train)
         self.global_hash = self._half.global_hash
         made = self._half.constants().items() if wants_constants else ()
         return [Constant(name, state_hash(arrays), pack(Payload.of_state(arrays))) for name, arrays in made]
@@ -116,7 +118,7 @@ class Simulation:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._end, ExitCode.INTERRUPTED, f"stopped by {number.name}")
-        self._record.open(self._on_store_failed)
+        self._record.attach(self._on_store_failed)
         try:
             await self._make_clients()
             self._told_at = self._started_at = time.monotonic()
@@ -145,7 +147,8 @@ class Simulation:
     async def _make_clients(self) -> None:
         from models.participant import NetShelf
 
-        constants = constants_of(await self._conductor.begin())
+        made = await self._conductor.begin()
+        constants, costs = constants_of(made), [self._cost_of_constant(constant) for constant in made]
         shelf, parts = NetShelf(), ClientParts(self._spec)
         self._record.write_indices(named_rows(parts.splits))
         for index, name in enumerate(client_names(self._config.data.num_clients)):
@@ -156,9 +159,15 @@ class Simulation:
             self._clients[name] = client
             for note in client.notes:
                 self._record.display.note(f"{name}: {note}")
+            for cost in costs:
+                self._ledger.init_sent(name, cost)
             self._ledger.announce(name, client.ready(self._token))
         announced = {name: client.ready(self._token) for name, client in self._clients.items()}
         self._record.write_histogram(self._spec, announced)
+
+    def _cost_of_constant(self, constant: Constant) -> Cost:
+        message = ConstantMessage(self._token, constant.name, constant.digest)
+        return cost_of(constant.packed, encode(message, constant.packed, self._config.transport.max_message_bytes))
 
     async def _step(self) -> None:
         """Let the next client do its task, or if none is left, carry out what the rounds instruct."""
@@ -232,4 +241,4 @@ def simulate(config: RunConfig, config_folder: Path, init_from: Path | None) -> 
     def go(spec: RunSpec, record: RunRecord) -> ExitCode:
         return asyncio.run(Simulation(config, spec, record).run())
 
-    return recorded(config, "simulate", init_from, go)
+    return recorded(Order(config, "simulate", config_folder, init_from), go)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -25,6 +24,7 @@ def read_status(path: Path) -> dict[str, Any]:
     """
     folder = RunFolder.open(path)
     config = read_toml(folder.config_path)
+    num_rounds: int = config["run"]["num_rounds"]
     try:
         with closing(sqlite3.connect(f"file:{folder.store_path}?mode=ro", uri=True)) as connection:
             position, records = read_position(connection), read_rounds(connection)
@@ -36,11 +36,11 @@ def read_status(path: Path) -> dict[str, Any]:
     return {
         "run_id": folder.run_id,
         "method": config["method"]["name"],
-        "outcome": _outcome(folder),
-        "num_rounds": config["run"]["num_rounds"],
+        "outcome": folder.read_summary().get("outcome"),
+        "num_rounds": num_rounds,
         "rounds_completed": sum(record.status == "completed" for record in records),
         "rounds_failed": sum(record.status == "failed" for record in records),
-        "round": opened.round if opened else position.next_round,
+        "round": opened.round if opened else min(position.next_round, num_rounds),
         "exchange": opened.exchange if opened else None,
         "cohort": list(opened.cohort) if opened else [],
         "answered": [update.client for update in opened.updates] if opened else [],
@@ -67,14 +67,6 @@ def format_status(status: dict[str, Any]) -> str:
         for client, told in sorted(status["clients"].items())
     ]
     return "\n".join(lines)
-
-
-def _outcome(folder: RunFolder) -> str | None:
-    """Return how the run ended, None if it goes on (or was killed)."""
-    if not folder.summary_path.exists():
-        return None
-    content: dict[str, Any] = json.loads(folder.summary_path.read_text(encoding="utf-8"))
-    return str(content["outcome"])
 
 
 def _latest_of_clients(connection: sqlite3.Connection) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -2,7 +2,10 @@
 
 Theory of operation. The run moves through the store in this order, every arrow one transaction:
 
-    open_exchange -> put_update ... -> close_exchange  (as often as the round has exchanges)  -> close_round
+    open_exchange -> put_update ... -> close_exchange  (as often as the round has exchanges)
+
+and what closes a round is `together` with the close of its last exchange, or of the one that failed. So after a kill an
+exchange is open, or the run stands between two exchanges of a round, or between two rounds.
 
 The event loop only queues (`writer.py` commits in groups on a thread of its own) and is told by `on_durable` when a
 change can no longer be lost: an update is acknowledged then and not before. After a kill `position` returns the last
@@ -10,9 +13,9 @@ that was committed: the exchange in hand with its downlink and the updates it ha
 of the server half. What was not durable was not acknowledged, so its client sends it again.
 
 Until a round closes, what was aggregated is round-scoped: `states` holds the server half as it was at the round's start
-and after the last closed exchange. A completed round makes the latter the start of the next, a failed one drops it.
-Frames go when their exchange closes, so the file's size is bounded by one exchange, two states and the metrics, which
-grow by a line per client and exchange.
+and after the last closed exchange. A completed round makes the latter the start of the next, a failed one drops it. A
+run that starts from another one's state has that as the outcome of a round 0. Frames go when their exchange closes, so
+the file's size is bounded by one exchange, two states and the metrics, which grow by a line per client and exchange.
 
 An update's buffer above `SPILL_BYTES` becomes a file in a folder beside the store (`buffers.py`), durable before its
 row is committed.
@@ -24,6 +27,7 @@ acknowledged, and the file holds what had been.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import json
@@ -90,6 +94,10 @@ class Store:
         self._writer.close()
         self._unlock()
 
+    def together(self) -> contextlib.AbstractContextManager[None]:
+        """Make all changes inside one transaction."""
+        return self._writer.together()
+
     def put_meta(self, key: str, value: str, on_durable: Callback | None = None) -> None:
         """Set one fact about the run."""
         self._write("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value), on_durable)
@@ -99,6 +107,14 @@ class Store:
     ) -> None:
         """Store a run constant, once and for all."""
         self._write("INSERT INTO constants VALUES (?, ?, ?, ?)", (name, digest, header, buffer), on_durable)
+
+    def put_start(self, header: bytes, buffer: bytes) -> None:
+        """Store the server half that the run starts from, if that is not its initial one."""
+        self._write("INSERT INTO states VALUES (0, 0, ?, ?)", (header, buffer), None)
+
+    def put_client(self, client: str, ready: bytes) -> None:
+        """Store what a client announced; the latest word holds."""
+        self._write("INSERT OR REPLACE INTO clients VALUES (?, ?)", (client, ready), None)
 
     def open_exchange(
         self,
@@ -196,6 +212,11 @@ class Store:
     def constants(self) -> list[StoredConstant]:
         """Return the run constants, in the order in which they were stored."""
         return self._writer.read(stored.read_constants)
+
+    def clients(self) -> dict[str, bytes]:
+        """Return what each client announced, by client id."""
+        query = "SELECT client, ready FROM clients ORDER BY client"
+        return self._writer.read(lambda connection: dict(connection.execute(query)))
 
     def position(self) -> Position:
         """Return where the run stands, all earlier calls included."""

@@ -30,7 +30,7 @@ class StoredConstant:
 
 @dataclass(frozen=True)
 class StoredUpdate:
-    """One client's uplink of an exchange; `report` is its encoded report.
+    """One client's uplink of an exchange; `report` is the frame that says how long it took, maybe empty.
 
     `buffer` may be any contiguous view and must not change until the update is durable. Read back it is bytes, or None
     where it lies in a file: `Store.load_buffer` gives it then.

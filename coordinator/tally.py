@@ -13,7 +13,9 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from wire.encoding import Packed, encoded_bytes, framed_bytes
 from wire.messages import Evaluation
+from wire.tensors import Buffer
 from wire.timing import Timing
 
 Status = Literal["completed", "failed"]
@@ -26,6 +28,12 @@ class Cost(NamedTuple):
     payload_bytes: int
     encoded_bytes: int
     wire_bytes: int | None
+
+    @classmethod
+    def of(cls, packed: Packed, frames: Sequence[Buffer]) -> Cost:
+        """Return what a message with a payload costs that travels in these frames."""
+        sizes = packed.sizes
+        return cls(sizes.elements, sizes.payload_bytes, encoded_bytes(frames), framed_bytes(frames))
 
 
 class Traffic(msgspec.Struct, frozen=True):

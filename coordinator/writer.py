@@ -3,15 +3,17 @@
 Callers queue operations and go on. The thread takes all that has gathered, runs it in order inside one transaction,
 commits, and only then gives each operation its answer; while a commit waits for the disk the next batch gathers, so a
 thousand updates cost a handful of syncs and a lone one waits for no timer. A batch that fails is rolled back as a
-whole and the writer is over: `on_failed` hears of it once, later operations are dropped, reads raise.
+whole and the writer is over: `on_failed` hears of it once, later operations are dropped, reads raise. Operations that
+are queued together are in one batch.
 """
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
@@ -60,7 +62,8 @@ class Writer:
         self._notify = notify
         self._on_failed = on_failed
         self._explain = explain
-        self._queue: queue.SimpleQueue[_Write | _Read | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Sequence[_Write | _Read] | None] = queue.SimpleQueue()
+        self._gathered: list[_Write] | None = None
         self._failure: StoreError | None = None
         self._closed = False
         self._num_commits = 0
@@ -76,7 +79,22 @@ class Writer:
         """Queue a change and return at once; what `run` returns is called on the thread after the commit."""
         if self._closed:
             raise StoreError("the store was written after it was closed, a fault of this program")
-        self._queue.put(_Write(run, on_durable))
+        operation = _Write(run, on_durable)
+        if self._gathered is None:
+            self._queue.put([operation])
+        else:
+            self._gathered.append(operation)
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Queue the changes written inside as one at its end, so that a kill leaves all of them or none."""
+        gathered: list[_Write] = []
+        self._gathered = gathered
+        try:
+            yield
+        finally:
+            self._gathered = None
+        self._queue.put(gathered)
 
     def read(self, run: Callable[[sqlite3.Connection], T]) -> T:
         """Wait for the answer to a question, from any thread but the writer's own.
@@ -87,7 +105,7 @@ class Writer:
         if self._closed:
             raise StoreError("the store was read after it was closed, a fault of this program")
         answer: Future[T] = Future()
-        self._queue.put(_Read(run, answer))
+        self._queue.put([_Read(run, answer)])
         try:
             return answer.result(READ_TIMEOUT_S)
         except FutureTimeoutError:
@@ -128,11 +146,11 @@ class Writer:
     def _take(self) -> tuple[list[_Write | _Read], bool]:
         """Wait for an operation; return all that are queued and whether the end of the queue was among them."""
         batch: list[_Write | _Read] = []
-        operation = self._queue.get()
-        while operation is not None:
-            batch.append(operation)
+        operations = self._queue.get()
+        while operations is not None:
+            batch += operations
             try:
-                operation = self._queue.get_nowait()
+                operations = self._queue.get_nowait()
             except queue.Empty:
                 return batch, False
         return batch, True

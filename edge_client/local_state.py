@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from edge_client.config import ClientConfig
+from models.spec import ConfigError
+
+LOCK_WAIT_S = 5.0
+"""How long to wait for a process that is about to leave a client's folder, as it does when its daemon has ended."""
 
 _NAME = re.compile(r"[0-9a-f]{64}\.safetensors")
 
@@ -16,6 +23,26 @@ _NAME = re.compile(r"[0-9a-f]{64}\.safetensors")
 def client_folder(config: ClientConfig) -> Path:
     """Return the folder where this client's state survives a restart."""
     return Path(config.client.dir).expanduser() / config.client.id
+
+
+def lock_folder(folder: Path, wait_s: float = LOCK_WAIT_S) -> int:
+    """Keep other processes from working in a client's folder until this one ends, or closes the returned descriptor.
+
+    Raises:
+        ConfigError: another process works there and does not leave within `wait_s` seconds.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    give_up_at = time.monotonic() + wait_s
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return descriptor
+        except BlockingIOError:
+            if time.monotonic() >= give_up_at:
+                os.close(descriptor)
+                raise ConfigError(f"[client] dir: {folder} is in use by another client of this id") from None
+            time.sleep(0.02)
 
 
 def held_digests(folder: Path) -> list[str]:

@@ -22,7 +22,7 @@ import numpy as np
 from edge_client import commands
 from edge_client.config import ClientConfig
 from edge_client.data_source import load_data
-from edge_client.local_state import ConstantShelf, client_folder
+from edge_client.local_state import ConstantShelf, client_folder, lock_folder
 from models.client_states import ClientStates
 from models.methods import find
 from models.participant import Outcome, Participant
@@ -30,13 +30,11 @@ from models.spec import ConfigError, RunSpec, read_section, read_spec
 from wire.encoding import Packed, decode, encode, pack, unpack
 from wire.errors import EncodeError, RecordError
 from wire.exit_codes import ExitCode
+from wire.limits import PIPE_BYTES
 from wire.messages import Constant, Evaluation, Message, Progress, Ready, Task, Update
 from wire.payload import Payload
 from wire.sockets.child import ChildPipe
 from wire.timing import Timing
-
-PIPE_BYTES = 1 << 32
-"""No size limit on the pipe: what the network may carry was limited before."""
 
 PROGRESS_EVERY_S = 1.0
 """Progress is reported at most this often."""
@@ -82,6 +80,7 @@ class Trainer:
         self._run = begin.run
         self._max_message_bytes = begin.max_message_bytes
         folder = client_folder(settings)
+        self._lock = lock_folder(folder)
         constants = self._load_constants(begin.constants, ConstantShelf(folder))
         method = find(spec.method)
         self._states = ClientStates(folder, spec.run_id, len(method.exchanges))

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from coordinator.config import load
+from coordinator.run_folder import RunFolder
 from coordinator.store import SPILL_BYTES, Position, RoundRecord, Store, StoredUpdate, StoreError
 
 WAIT_S = 20.0
@@ -82,6 +84,16 @@ def run_exchange(store: Store, round: int, exchange: int, clients: str = "abc") 
 
 def complete(store: Store, round: int, accepted: str = "abc") -> None:
     store.close_round(RoundRecord(round, "completed", global_hash=f"hash{round}"), list(accepted), None, None, nothing)
+
+
+def stored_run(folder: Path, mode: str, *settings: str) -> RunFolder:
+    """Make the run folder of a run that was killed when it had just begun, its modules in `folder / "modules"`."""
+    made = RunFolder.create(load(None, [f"run.dir={folder}", *settings]), "20260131-235959")
+    store = Store(made.store_path, call, unexpected)
+    store.put_meta("mode", mode)
+    store.put_meta("modules", str(folder / "modules"))
+    store.close()
+    return made
 
 
 def reopened(path: Path) -> Position:

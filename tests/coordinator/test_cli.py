@@ -12,6 +12,8 @@ import pytest
 
 from coordinator import cli
 from coordinator.config import RunConfig, load
+from coordinator.run_folder import RunFolder
+from tests.coordinator.stores import stored_run
 from wire.exit_codes import ExitCode
 from wire.version import PROTOCOL_VERSION
 
@@ -95,7 +97,7 @@ def test_a_reader_that_goes_away_is_no_traceback(args: list[str]) -> None:
 
 APPS = (("coordinator.app", "serve"), ("coordinator.loopback", "loopback"), ("coordinator.simulation", "simulate"))
 
-Call = tuple[str, RunConfig, Path, Path | None]
+Call = tuple[str, RunConfig, Path, Path | None, RunFolder | None]
 
 
 @pytest.fixture
@@ -104,8 +106,8 @@ def apps(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
     calls: list[Call] = []
 
     def app(name: str) -> Any:
-        def enter(config: RunConfig, folder: Path, init_from: Path | None) -> int:
-            calls.append((name, config, folder, init_from))
+        def enter(config: RunConfig, modules: Path, init_from: Path | None, folder: RunFolder | None = None) -> int:
+            calls.append((name, config, modules, init_from, folder))
             return ExitCode.FAILED
 
         return enter
@@ -123,26 +125,54 @@ def test_serve_enters_the_app_and_returns_its_code(apps: list[Call], tmp_path: P
     path = tmp_path / "run.toml"
     path.write_text("[run]\nseed = 3\n")
     assert cli.main(["serve", "--config", str(path), "--set", "run.num_rounds=2"]) == ExitCode.FAILED
-    assert apps == [("serve", load(path, ["run.num_rounds=2"]), tmp_path, None)]
+    assert apps == [("serve", load(path, ["run.num_rounds=2"]), tmp_path, None, None)]
     assert sys.path[-1] == str(tmp_path)
 
 
 def test_loopback_alone_runs_the_defaults(apps: list[Call]) -> None:
     cli.main(["loopback"])
-    assert apps == [("loopback", load(None, []), Path.cwd(), None)]
+    assert apps == [("loopback", load(None, []), Path.cwd(), None, None)]
 
 
 @pytest.mark.parametrize("command", ["loopback", "simulate"])
 def test_a_run_may_start_from_another(command: str, apps: list[Call]) -> None:
     cli.main([command, "--init-from", "runs/older"])
-    assert apps == [(command, load(None, []), Path.cwd(), Path("runs/older"))]
+    assert apps == [(command, load(None, []), Path.cwd(), Path("runs/older"), None)]
+
+
+@pytest.mark.parametrize("command", ["serve", "loopback"])
+def test_a_run_goes_on_with_its_own_settings_and_modules(command: str, apps: list[Call], tmp_path: Path) -> None:
+    folder = stored_run(tmp_path, command, "run.seed=3")
+    assert cli.main([command, "--resume", str(folder.path), "--set", "transport.bind=127.0.0.1:7072"]) == 4
+    ((name, config, modules, init_from, found),) = apps
+    assert (name, modules, init_from) == (command, tmp_path / "modules", None)
+    assert (config.run.seed, config.transport.bind) == (3, "127.0.0.1:7072")
+    assert found is not None
+    assert found.path == folder.path
+    assert sys.path[-1] == str(tmp_path / "modules")
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["serve", "--resume", "x", "--init-from", "y"], "not allowed with argument"),
+        (["simulate", "--resume", "x"], "unrecognized arguments: --resume"),
+        (["serve"], "serve: expected --config FILE, or --resume RUN_DIR"),
+        (["serve", "--resume", "no-such-folder"], "no-such-folder: expected a run folder with a config.toml"),
+    ],
+)
+def test_what_cannot_be_resumed_is_exit_2(args: list[str], said: str) -> None:
+    done = coordinator(*args)
+    assert done.returncode == ExitCode.BAD_CONFIG
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_loopback_waits_for_as_many_clients_as_it_starts(apps: list[Call], tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
     path.write_text("[data]\nnum_clients = 8\n[round]\nmin_available_clients = 6\n")
     cli.main(["loopback", "--config", str(path), "--clients", "3"])
-    ((_, config, _, _),) = apps
+    ((_, config, *_),) = apps
     assert (config.data.num_clients, config.min_available_clients) == (3, 3)
 
 
@@ -151,7 +181,7 @@ def test_a_config_error_of_the_app_is_exit_2_too(
 ) -> None:
     from models.spec import ConfigError
 
-    def fail(config: RunConfig, folder: Path, init_from: Path | None) -> int:
+    def fail(config: RunConfig, modules: Path, init_from: Path | None, folder: RunFolder | None) -> int:
         raise ConfigError("port 7071 is in use")
 
     monkeypatch.setattr(sys.modules["coordinator.loopback"], "loopback", fail)

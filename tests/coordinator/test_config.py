@@ -43,6 +43,16 @@ def test_the_spec_travels_with_every_key_of_the_method() -> None:
     assert read_spec(msgspec.to_builtins(spec)) == spec
 
 
+def test_the_spec_has_numbers_for_the_public_samples() -> None:
+    for method in map(methods.find, methods.names()):
+        data = load(None, [f"method.name={method.name}"]).spec("mine-1", list("abc")).data
+        assert (data.public_per_class, data.public_classes) == (method.public_per_class, 2)
+    data = load(None, ["data.public_per_class=7", "data.public_classes=3"]).spec("mine-1", list("abc")).data
+    assert (data.public_per_class, data.num_public_classes) == (7, 3)
+    with pytest.raises(ConfigError, match="public_classes = 4: expected at most 3"):
+        load(None, ["data.public_classes=4"]).spec("mine-1", list("abc"))
+
+
 @pytest.mark.parametrize(
     ("settings", "min_clients"),
     [
@@ -113,7 +123,7 @@ def test_any_other_address_is_refused_with_a_way_out(bind: str) -> None:
             "unknown rule 'globl_prototype' of fedproto; did you mean 'global_prototype'?",
         ),
         ("evaluation.test=all", "--set [evaluation]: test = 'all': expected 'own' or 'global'"),
-        ("wire.value_dtype=f64", "--set [wire]: value_dtype = 'f64': expected 'f32' or 'f16' or 'bf16'"),
+        ("wire.value_dtype=f64", "--set [wire]: value_dtype = 'f64': expected 'f32' or 'f16' or 'bf16' or 'i8'"),
         ("transport.bind=7071", "--set [transport]: bind = 7071: expected `str`, got `int`"),
         ("transport.bind=localhost", "--set [transport]: bind = 'localhost': expected host:port"),
         ("transport.security=curve", "--set [transport]: security = 'curve': expected 'none'"),

@@ -132,6 +132,16 @@ def test_a_spilled_update_leaves_memory_and_is_loaded_when_its_turn_comes() -> N
     assert exchange.accepted["b"].packed.buffer == b""
 
 
+def test_an_update_from_before_a_restart_is_durable_and_may_lie_in_a_file() -> None:
+    exchange = open_exchange()
+    packed = uplink()
+    exchange.restore("b", 7, packed, spilled=False)
+    exchange.restore("a", 5, packed._replace(buffer=b""), spilled=True)
+    assert exchange.is_durable("a")
+    found = list(exchange.contributions(lambda client: bytes(packed.buffer)))
+    assert found == [("a", 5, packed), ("b", 7, packed)]
+
+
 def test_an_update_is_durable_once_it_is_settled() -> None:
     exchange = open_exchange()
     exchange.accept("a", 5, uplink())

@@ -174,6 +174,21 @@ def test_classes_of_a_failed_round_stay_unknown() -> None:
     assert book.ledger.facts("bob").rounds_completed == 0
 
 
+def test_what_the_server_half_has_told_is_a_fact_until_the_round_ends() -> None:
+    book = Book()
+    book.ledger.round_opened(1, 0)
+    book.exchange(1, 0, 0, {"ann": report(0)})
+    book.open(1, 1, 2, {})
+    facts = book.ledger.facts("bob")
+    assert (facts.round, facts.metrics) == (1, {"loss": 0.5})
+    book.close(1, 5)
+    assert book.ledger.facts("bob").metrics == {}
+
+
+def test_the_samples_of_some_clients_are_counted() -> None:
+    assert (ledger().num_train(["ann", "bob"]), ledger().num_train(["bob"]), ledger().num_train([])) == (35, 5, 0)
+
+
 def test_a_repeated_task_counts_only_on_the_wire() -> None:
     book = Book()
     book.open(1, 0, 0, {"ann": report(0)})
@@ -276,6 +291,21 @@ def test_a_resumed_exchange_ends_in_the_same_summary() -> None:
         key: expected[key] for key in expected if key not in timed
     }
     assert got["null_reasons"]["round_s.median"] == "no round was completed without a restart"
+
+
+def test_what_an_exchange_had_before_a_restart_is_counted_without_times() -> None:
+    accounts = ledger()
+    accounts.round_opened(1, 50, resumed=True)
+    accounts.exchange_opened(1, 0, ["ann", "bob"], 50)
+    accounts.task_sent("ann", TASK, None)
+    accounts.update_accepted("ann", UPDATE, report(0.5), None)
+    accounts.task_sent("bob", TASK, 51)
+    accounts.update_accepted("bob", UPDATE, report(1), 53)
+    ann, bob, _ = map(json.loads, accounts.exchange_closed({}, 54))
+    assert (ann["status"], ann["turnaround_s"], ann["train_s"]) == ("accepted", None, 0.5)
+    assert (bob["status"], bob["turnaround_s"]) == ("accepted", 2)
+    assert ann["up"] == bob["up"]
+    assert ann["down"] == bob["down"]
 
 
 def test_an_unannounced_client_has_no_prediction() -> None:

@@ -242,7 +242,85 @@ def test_an_evaluation_that_was_open_still_cannot_fail() -> None:
     assert run.feed(Aggregated) == [Finish("finished")]
 
 
-def test_between_exchanges_a_restarted_run_opens_its_next_round_as_usual() -> None:
+def test_between_two_exchanges_the_next_one_opens_for_the_same_cohort() -> None:
+    run = Run(Position(2, base=1, exchange=1, cohort=frozenset("ab")), num_exchanges=2)
+    assert run.ready("c") == [Configure(2, 1, ("a", "b"))]
+    assert run.feed(Configured) == []
+    assert run.ready("a") == [SendTask("a")]
+
+
+EVALUATED_NEXT = Position(4, base=3, kept={"a": 3})
+
+
+def test_an_evaluation_that_was_not_open_waits_for_everybody() -> None:
+    run = Run(EVALUATED_NEXT)
+    assert run.tick(0.0) == run.ready("ab") == []
+    assert (run.rounds.round, run.rounds.evaluating) == (3, True)
+    assert run.ready("c") == [Configure(3, 1, ("a", "b", "c"))]
+
+
+def test_an_evaluation_that_was_open_waits_for_everybody_too() -> None:
+    """Else the run would be over before those come back who have answered."""
+    run = Run(Position(3, base=3, exchange=1, cohort=frozenset("abc"), answered=frozenset("ab")))
+    assert run.ready("cb") == []
+    assert run.ready("a") == [Configure(3, 1, ("a", "b", "c"))]
+    assert run.feed(Configured) == [SendTask("c")]
+
+
+def test_an_evaluation_that_was_not_open_waits_so_long_and_no_longer() -> None:
+    run = Run(EVALUATED_NEXT)
+    run.tick(0.0)
+    run.ready("a")
+    assert run.tick(MAX_EXCHANGE_S - 0.001) == []
+    assert run.tick(MAX_EXCHANGE_S) == [Configure(3, 1, ("a",))]
+
+
+def test_an_evaluation_that_nobody_returns_to_ends_the_run() -> None:
+    run = Run(EVALUATED_NEXT)
+    run.tick(0.0)
+    assert run.tick(MAX_EXCHANGE_S) == [Finish("finished", "no client was there for the last evaluation")]
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_the_evaluation_waits_for_those_who_have_not_been_there_since_the_restart(leaves: bool) -> None:
+    """The last exchange goes on with the first who is there, and closes with what it has."""
+    run = Run(Position(3, base=2, exchange=0, cohort=frozenset("ab"), answered=frozenset("ab")))
+    run.ready("a")
+    run.feed(Configured)
+    if leaves:
+        run.ready("bc")
+        run.feed(ClientGone, "b")
+    found = run.feed(Aggregated)
+    assert found[1:] == ([Configure(3, 1, ("a", "c"))] if leaves else [])
+
+
+@pytest.mark.parametrize(
+    ("position", "end"),
+    [
+        (Position(4, base=3, is_evaluated=True), Finish("finished")),
+        (Position(4, base=0, failed_in_a_row=2), Finish("failed", "no round was completed")),
+        (Position(3, base=0, failed_in_a_row=3), Finish("failed", "3 rounds failed in a row (max_failed_rounds)")),
+    ],
+    ids=["evaluated", "nothing completed", "given up"],
+)
+def test_a_run_that_was_over_is_over_again(position: Position, end: Finish) -> None:
+    run = Run(position)
+    assert run.rounds.conclusion() == end
+    assert run.tick(0.0) == [end]
+    assert run.rounds.phase is Phase.OVER
+
+
+def test_an_update_that_comes_before_its_exchange_is_open_again_is_early() -> None:
+    run = Run(MIDWAY, num_exchanges=2)
+    assert run.rounds.is_opening(2, 1)
+    assert not run.rounds.is_opening(2, 0)
+    run.ready("b")
+    assert run.rounds.is_opening(2, 1)
+    run.feed(Configured)
+    assert not run.rounds.is_opening(2, 1)
+
+
+def test_between_rounds_a_restarted_run_opens_its_next_round_as_usual() -> None:
     run = Run(Position(3, base=2, failed_in_a_row=2, kept={"a": 2}))
     assert run.ready("ab") == []
     assert run.ready("c") == [Configure(3, 0, ("a", "b", "c"))]

@@ -46,6 +46,7 @@ class RoundsMachine(RuleBasedStateMachine):
         self.recorded: list[str] = []
         self.accepted: dict[tuple[int, int], set[str]] = {}
         self.kept: dict[str, int] = {}
+        self.opened: set[tuple[int, int]] = set()
         self.num_closed = 0
         self.opened_at = 0.0
         self.finished: events.Finish | None = None
@@ -136,6 +137,7 @@ class RoundsMachine(RuleBasedStateMachine):
         event, self.owed = replace(self.owed, at=self.at), None
         if isinstance(event, events.Configured):
             self.opened_at = self.at
+            self.opened.add((self.rounds.round, self.rounds.exchange))
         if isinstance(event, events.Aggregated):
             may_fail = not self.rounds.evaluating
             found = self.feed(replace(event, failure=failure))
@@ -143,24 +145,30 @@ class RoundsMachine(RuleBasedStateMachine):
         else:
             self.feed(event)
 
-    @precondition(lambda self: self.rounds.phase is Phase.COLLECTING)
+    @precondition(lambda self: self.finished is None)
     @rule()
     def restart(self) -> None:
-        """The coordinator is killed while an exchange is open, and goes on from its store."""
-        before = self.rounds
-        self.rounds = Rounds(
-            self.settings,
-            Position(
-                next_round=before.round,
-                base=before.base,
-                failed_in_a_row=before.failed_in_a_row,
-                kept=before.kept,
-                exchange=before.exchange,
-                cohort=before.cohort,
-                answered=frozenset(before.answered),
-            ),
-        )
+        """The coordinator is killed at any moment, and goes on from its store."""
+        if isinstance(self.owed, events.Aggregated):
+            self.num_closed -= 1
+        self.owed = None
+        self.rounds = Rounds(self.settings, self.stored_position())
         self.feed(events.Ticked(self.at))
+
+    def stored_position(self) -> Position:
+        """Where the run stands in the store: an exchange is there from its opening to its close or its round's."""
+        before = self.rounds
+        where = (before.round, before.exchange)
+        position = Position(len(self.recorded) + 1, before.base, before.failed_in_a_row, before.kept)
+        if before.phase is Phase.RESTORING or (where not in self.opened and before.exchange in (0, self.end)):
+            return position
+        held = frozenset(self.accepted.get(where, set())) if where in self.opened else frozenset()
+        return replace(position, next_round=before.round, exchange=before.exchange, cohort=before.cohort, answered=held)
+
+    @property
+    def end(self) -> int:
+        """The index of the evaluation."""
+        return self.settings.num_exchanges
 
     # What must hold
 

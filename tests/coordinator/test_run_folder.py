@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.config import RunConfig, load
-from coordinator.run_folder import RunFolder
+from coordinator.run_folder import RunFolder, run_token
 from models.spec import ConfigError
 
 NOW = "20260131-235959"
@@ -111,6 +111,25 @@ def test_a_summary_replaces_the_last_one(tmp_path: Path) -> None:
     folder.write_summary({"rounds_completed": 2, "accuracy": {"best": float("nan")}})
     assert json.loads(folder.summary_path.read_text()) == {"rounds_completed": 2, "accuracy": {"best": None}}
     assert sorted(path.name for path in folder.path.iterdir()) == ["config.toml", "summary.json"]
+
+
+def test_the_summary_of_a_run_that_goes_on_is_taken_away(tmp_path: Path) -> None:
+    folder = RunFolder.create(config(tmp_path), NOW)
+    assert folder.read_summary() == folder.take_summary() == {}
+    folder.write_summary({"outcome": "interrupted"})
+    assert folder.read_summary() == folder.take_summary() == {"outcome": "interrupted"}
+    assert not folder.summary_path.exists()
+
+
+def test_the_metrics_are_written_anew(tmp_path: Path) -> None:
+    folder = RunFolder.create(config(tmp_path), NOW)
+    folder.metrics_path.write_text('{"lost": 1}\n{"torn')
+    folder.write_metrics(iter(['{"round": 1}', '{"round": 2}']))
+    assert folder.metrics_path.read_text() == '{"round": 1}\n{"round": 2}\n'
+
+
+def test_the_number_of_a_run_always_takes_two_bytes() -> None:
+    assert all(256 <= run_token(f"run-{number}") < 65_536 for number in range(200))
 
 
 def test_a_summary_that_cannot_be_written_leaves_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

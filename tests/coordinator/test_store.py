@@ -95,6 +95,23 @@ def test_completed_round_makes_its_last_state_the_next_start(store: Store) -> No
     assert position.start_state == position.latest_state == Frames(b"head 2.0", b"state 2.0")
 
 
+def test_a_run_may_start_from_a_state_of_its_own(store: Store) -> None:
+    store.put_start(b"head 0", b"state 0")
+    run_exchange(store, 1, 0)
+    store.close_round(RoundRecord(1, "failed"), [], None, None, nothing)
+    assert store.position().start_state == store.position().latest_state == Frames(b"head 0", b"state 0")
+    run_exchange(store, 2, 0)
+    assert store.position().start_state == Frames(b"head 0", b"state 0")
+    complete(store, 2)
+    assert store.position().start_state == Frames(b"head 2.0", b"state 2.0")
+
+
+def test_the_last_word_of_each_client_is_kept(store: Store) -> None:
+    for client, ready in (("b", b"1"), ("a", b"2"), ("b", b"3")):
+        store.put_client(client, ready)
+    assert list(store.clients().items()) == [("a", b"2"), ("b", b"3")]
+
+
 def test_completed_round_may_bring_a_later_state(store: Store) -> None:
     run_exchange(store, 1, 0)
     store.close_round(RoundRecord(1, "completed"), ["a"], b"later", b"state", nothing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import statistics
 import threading
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.store import Store, StoreError
-from tests.coordinator.stores import WAIT_S, Gate, call, unexpected, update
+from tests.coordinator.stores import WAIT_S, Failures, Gate, call, never, unexpected, update
 
 
 def test_what_gathers_during_a_commit_is_one_transaction(store_path: Path) -> None:
@@ -29,6 +30,27 @@ def test_what_gathers_during_a_commit_is_one_transaction(store_path: Path) -> No
     assert order == list(range(1000))
     assert store.num_commits <= 2
     store.close()
+
+
+def test_what_is_written_together_is_there_together_or_not_at_all(store_path: Path) -> None:
+    failures = Failures()
+    store = Store(store_path, call, failures)
+    with store.together():
+        store.put_meta("first", "")
+        store.put_meta("second", "")
+        assert store.meta() == {}
+    assert store.meta() == {"first": "", "second": ""}
+    with contextlib.suppress(KeyError), store.together():
+        store.put_meta("given up", "", on_durable=never)
+        raise KeyError
+    with store.together():
+        store.put_meta("third", "", on_durable=never)
+        store.put_update(update(), never)
+    assert "is not open" in failures.only()
+    store.close()
+    again = Store(store_path, call, unexpected)
+    assert again.meta() == {"first": "", "second": ""}
+    again.close()
 
 
 def test_nothing_is_durable_before_its_transaction_is(store_path: Path) -> None:

@@ -1,13 +1,16 @@
 """What a client finds on its disk: its folder and the run constants in it."""
 
+import os
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from edge_client.config import load
-from edge_client.local_state import ConstantShelf, client_folder, held_digests
+from edge_client.local_state import ConstantShelf, client_folder, held_digests, lock_folder
 from models.checkpoint import CheckpointError, state_hash
+from models.spec import ConfigError
 
 MASKS = {"kept": np.array([[0, 2], [1, 3]], np.int64)}
 DIGEST = state_hash(MASKS)
@@ -60,3 +63,17 @@ def test_unfinished_and_other_files_are_not_held(tmp_path: Path) -> None:
 def test_a_constant_that_is_not_here_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=DIGEST):
         ConstantShelf(tmp_path).get(DIGEST)
+
+
+def test_a_folder_belongs_to_one_process_at_a_time(tmp_path: Path) -> None:
+    first = lock_folder(tmp_path / "state")
+    with pytest.raises(ConfigError, match=r"\[client\] dir: .*state is in use by another client of this id"):
+        lock_folder(tmp_path / "state", wait_s=0.0)
+    os.close(first)
+    os.close(lock_folder(tmp_path / "state", wait_s=0.0))
+
+
+def test_who_comes_next_waits_for_a_process_that_leaves(tmp_path: Path) -> None:
+    leaving = lock_folder(tmp_path)
+    threading.Timer(0.1, os.close, [leaving]).start()
+    os.close(lock_folder(tmp_path))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from coordinator.config import load as load_run
 from edge_client.config import load as load_client
+from edge_client.data_source import load_data
 from edge_client.trainer import device_spec
 from models.spec import ConfigError, RunSpec
 
@@ -31,3 +35,10 @@ def test_code_that_the_device_does_not_allow_is_never_imported() -> None:
     spec = spec_of("model.name=no_such_module:Net")
     with pytest.raises(ConfigError, match=r"the run wants 'no_such_module:Net', which \[client\] plugins = \[\]"):
         device_spec(spec, load_client(None, OWN))
+
+
+def test_nothing_is_held_out_of_a_devices_own_samples(tmp_path: Path) -> None:
+    np.savez(tmp_path / "mine.npz", x=np.zeros((10, 3)), y=np.arange(10) % 2)
+    client = load_client(None, ["client.id=a", "data.source=npz", f"data.root={tmp_path}/mine.npz"])
+    data = load_data(spec_of("data.public_per_class=3"), client)
+    assert len(data.train_y) + len(data.test_y) == 10

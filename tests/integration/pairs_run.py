@@ -119,9 +119,15 @@ class PairsRun:
         coordinator = self.serve()
         return coordinator, [self.client(index, coordinator.address) for index in indices]
 
+    def resume(self, ended: Coordinator, *arguments: str, name: str = "resumed") -> Coordinator:
+        """Start a coordinator that goes on with a served run, where the clients of that look for it."""
+        bind = f"transport.bind={ended.address}"
+        return self.processes.coordinator("serve", "--resume", ended.folder, "--set", bind, *arguments, name=name)
+
     def expected_hashes(self, rounds: Sequence[Counted | None]) -> list[str]:
         """Return what the global hashes must be after these rounds, None being a failed one."""
-        return list(_hashes(read_section(RunConfig, self._tables, "run.toml"), rounds))
+        tables = {**self._tables, "method": {"name": f"{pairs.__name__}:METHOD"}}
+        return list(_hashes(read_section(RunConfig, tables, "run.toml"), rounds))
 
     def undisturbed_hashes(self) -> list[str]:
         """Return what the global hashes must be if everybody is counted in every round."""
@@ -158,12 +164,16 @@ def counted_in(coordinator: Coordinator) -> list[Counted | None]:
 
 
 def _hashes(config: RunConfig, rounds: Sequence[Counted | None]) -> Iterator[str]:
-    """Yield the global hash after each round: the method's two halves by themselves, without any runtime."""
+    """Yield the global hash after each round: the method's two halves by themselves, without any runtime.
+
+    The first round opens when `min_available_clients` are there, those with the smallest indices.
+    """
     spec = config.spec("expected", config.data.classes)
     method = pairs.Config()
     server = pairs.PairsServer(spec, method)
     num_clients = config.data.num_clients if any(rounds) else 0
     clients = [_client(spec, method, index, server.constants()) for index in range(num_clients)]
+    server.num_train = sum(len(client.context.train_y) for client in clients[: config.min_available_clients])
     for number, counted in enumerate(rounds, start=1):
         if counted is not None:
             before = [client.arrays() for client in clients]

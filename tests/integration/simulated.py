@@ -47,5 +47,6 @@ def comparable(summary: dict[str, Any]) -> dict[str, Any]:
     """Return all that follows from config and seed alone."""
     counted = ("elements", "predicted_elements", "payload_bytes", "encoded_bytes")
     sides = {side: {key: summary[side][key] for key in counted} for side in ("uplink", "downlink")}
+    sides["init"] = {key: summary["init"][key] for key in ("elements", "payload_bytes", "encoded_bytes")}
     accuracies = {key: summary[key] for key in ("accuracy", "accuracy_by_rule")}
     return {**sides, **accuracies, "global_hash": summary["global_hash"], "accepted": summary["updates"]["accepted"]}

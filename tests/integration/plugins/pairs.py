@@ -2,7 +2,8 @@
 
 Exchange `sums`: every client sends the sum and the count of its labels; the server keeps the mean.
 Exchange `echoes`: the server sends that mean, every client adds its own state to it and sends the result; the server
-sums over the samples of this round and divides by those of the run. The clients' state counts the rounds whose outcome stood, so a round that is not put back shows.
+sums over the samples of this round and divides by those of the run. The clients' state counts the rounds whose outcome
+stood, so a round that is not put back shows.
 
 `[model] feature_dim` says how many values travel. A file in the folder `gates` holds up whoever it is named after: a
 client in its training, or `server-<exchange>` in its aggregation. `<name>.here` shows that it has got there.

@@ -1,0 +1,84 @@
+"""`--resume RUN_DIR`: finding the run that is to go on, and what it goes on with."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from coordinator.config import RunConfig, load
+from coordinator.run_folder import RunFolder
+from models.settings import read_toml
+from models.spec import ConfigError
+
+CHANGEABLE = (
+    "transport.bind",
+    "transport.heartbeat_s",
+    "transport.max_message_bytes",
+    "round.max_failed_rounds",
+)
+"""Settings that may differ when a run goes on: no global state and no accuracy depends on them.
+
+The last one only decides how soon a run is given up, so a run that ended by it can go on with a larger one.
+"""
+
+GOES_ON_AS = {"serve": ("serve",), "loopback": ("loopback", "serve")}
+"""By the command that started a run, those that go on with it; clients keep their states where they ran."""
+
+
+def take_up(path: Path, mode: str, given: Path | None, settings: Sequence[str]) -> tuple[RunConfig, Path, RunFolder]:
+    """Return the settings, the folder of a user's own modules and the run folder of a run that is to go on.
+
+    Args:
+        path: the run folder.
+        mode: the command that it is to go on with.
+        given: a config file that was named as well; the run's own one by default.
+        settings: each `--set`, over the config file.
+
+    Raises:
+        ConfigError: there is no such run, it cannot go on by this command, or its settings are others.
+    """
+    folder = RunFolder.open(path)
+    if read_toml(folder.config_path).get("run", {}).get("store") == "memory":
+        raise ConfigError(f"--resume {path}: [run] store = 'memory' keeps nothing that a run could go on from")
+    facts = _facts(folder)
+    if mode not in GOES_ON_AS.get(facts["mode"], ()):
+        expected = " or ".join(GOES_ON_AS.get(facts["mode"], ())) or "none (it can only be started anew)"
+        raise ConfigError(f"--resume {path}: a run of {facts['mode']}; expected the command {expected}, got {mode}")
+    modules = given.resolve().parent if given is not None else Path(facts["modules"])
+    sys.path.append(str(modules))
+    config = load(given or folder.config_path, settings)
+    _check_same(config, load(folder.config_path, ()), path)
+    return config, modules, folder
+
+
+def _facts(folder: RunFolder) -> dict[str, str]:
+    """Return what the run's store says of the run; it may be in use."""
+    try:
+        with closing(sqlite3.connect(f"file:{folder.store_path}?mode=ro", uri=True)) as connection:
+            facts = dict(connection.execute("SELECT key, value FROM meta"))
+    except sqlite3.Error as error:
+        raise ConfigError(f"{folder.store_path}: expected the store of a run: {error}") from None
+    if "mode" not in facts:
+        raise ConfigError(f"{folder.store_path}: the run ended before anything was stored; start it anew")
+    return facts
+
+
+def _check_same(given: RunConfig, stored: RunConfig, path: Path) -> None:
+    old, new = dict(_flat(stored)), dict(_flat(given))
+    changed = [key for key in {**old, **new} if old.get(key) != new.get(key) and key not in CHANGEABLE]
+    if changed:
+        told = "; ".join(f"{key} = {new.get(key)!r}: expected {old.get(key)!r}" for key in changed)
+        raise ConfigError(f"--resume {path}: a run goes on with the settings it was started with: {told}")
+
+
+def _flat(config: RunConfig) -> Iterator[tuple[str, Any]]:
+    """Yield every setting as `table.key` and value."""
+    for table, section in msgspec.to_builtins(config).items():
+        for key, value in section.items():
+            yield f"{table}.{key}", value

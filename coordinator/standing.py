@@ -1,0 +1,167 @@
+"""Where a run stands, as its store has it: what rounds, conductor and accounts go on from.
+
+A new run's store is empty, and what follows from it is the very beginning; so every process of a run starts alike. A
+kill leaves one of these:
+
+    an exchange of a round is open      it goes on with its downlink, its cohort and the updates that are stored
+    the evaluation is open              the same
+    m exchanges of a round are closed   the next one is opened for the same cohort, from the latest state
+    no exchange of a round is closed    the round is opened, from the state at its start
+    all rounds are closed               the evaluation is opened, unless that is closed too
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from coordinator import commands, rounds
+from coordinator.run_folder import run_token
+from coordinator.server_half import Constant
+from coordinator.store import Store
+from coordinator.stored import ClosedExchange, Frames, OpenExchange, Position, StoredConstant, StoredUpdate
+from coordinator.tally import ClientLine, Cost, ExchangeLine, Report, read_line
+from wire.encoding import Packed, decode, encode
+from wire.limits import PIPE_BYTES
+from wire.messages import Ready, Task, Update
+from wire.timing import split_timing
+
+
+class HeldUpdate(NamedTuple):
+    """An update of the open exchange; `packed` is without its buffer if that lies in a file."""
+
+    client: str
+    num_train: int
+    packed: Packed
+    is_spilled: bool
+    task_cost: Cost
+    cost: Cost
+    report: Report
+
+
+@dataclass(frozen=True)
+class Standing:
+    """All that a process of a run goes on from; by default the very beginning.
+
+    Attributes:
+        position: where the rounds go on.
+        constants: the run constants, None if they have not been made.
+        num_train: the train samples of the run, None before its first round opened.
+        start_classes: the classes that the state knows which the run started from, None if that is the initial one.
+        start_state: the server half at the start of the round.
+        latest_state: the server half as it is.
+        announced: the last word of each client.
+        downlink: that of the open exchange, None if there is none.
+        updates: those that the open exchange has, in client-id order.
+    """
+
+    position: rounds.Position = field(default_factory=rounds.Position)
+    constants: list[Constant] | None = None
+    num_train: int | None = None
+    start_classes: frozenset[int] | None = None
+    start_state: Packed | None = None
+    latest_state: Packed | None = None
+    announced: dict[str, Ready] = field(default_factory=dict)
+    downlink: Packed | None = None
+    updates: list[HeldUpdate] = field(default_factory=list)
+
+
+def read_standing(store: Store, run_id: str, num_exchanges: int) -> Standing:
+    """Return where the run stands; a round of it has so many exchanges."""
+    meta, found = store.meta(), store.position()
+    closed = store.closed_exchanges(found.next_round)
+    is_evaluated = any(one.exchange == num_exchanges for one in store.closed_exchanges(found.next_round - 1))
+    position = rounds_position(found, closed, is_evaluated)
+    standing = Standing(
+        position=position,
+        constants=[_constant(constant) for constant in store.constants()] if "begun" in meta else None,
+        num_train=int(meta["num_train"]) if "num_train" in meta else None,
+        start_classes=frozenset(json.loads(meta["start_classes"])) if "start_classes" in meta else None,
+        start_state=_packed(found.start_state) if found.start_state else None,
+        latest_state=_packed(found.latest_state) if found.latest_state else None,
+        announced={client: _ready(header) for client, header in store.clients().items()},
+    )
+    if found.open_exchange is None:
+        return standing
+    downlink = _packed(Frames(found.open_exchange.downlink_header, found.open_exchange.downlink_buffer))
+    updates = _held_updates(store, found.open_exchange, position, run_token(run_id), downlink)
+    return replace(standing, downlink=downlink, updates=list(updates))
+
+
+def rounds_position(found: Position, closed: Sequence[ClosedExchange], is_evaluated: bool) -> rounds.Position:
+    """Return where the rounds go on.
+
+    Args:
+        found: where the store is.
+        closed: the closed exchanges of its next round.
+        is_evaluated: whether the evaluation after the round before that one is closed.
+    """
+    opened = found.open_exchange
+    exchange, cohort = (len(closed), closed[-1].cohort) if closed else (None, ())
+    if opened is not None:
+        exchange, cohort = opened.exchange, opened.cohort
+    return rounds.Position(
+        next_round=opened.round if opened else found.next_round,
+        base=found.base_round,
+        failed_in_a_row=found.failed_in_a_row,
+        kept=found.kept,
+        exchange=exchange,
+        cohort=frozenset(cohort),
+        answered=frozenset(update.client for update in opened.updates) if opened else frozenset(),
+        is_evaluated=is_evaluated,
+    )
+
+
+def stored_lines(store: Store, num_exchanges: int) -> Iterator[str]:
+    """Yield the lines of all that is closed, in the order in which a run that is never restarted writes them."""
+    records = deque(store.round_records())
+    for text in store.metric_lines():
+        line = read_line(text)
+        is_evaluation = isinstance(line, ClientLine | ExchangeLine) and line.exchange_index == num_exchanges
+        while records and records[0].round < line.round + is_evaluation:
+            yield records.popleft().line
+        yield text
+    yield from (record.line for record in records)
+
+
+def _held_updates(
+    store: Store, opened: OpenExchange, position: rounds.Position, token: int, downlink: Packed
+) -> Iterator[HeldUpdate]:
+    for stored in opened.updates:
+        kept = position.kept.get(stored.client, 0)
+        task = encode(Task(token, opened.round, opened.exchange, kept, position.base), downlink, PIPE_BYTES)
+        yield _held_update(stored, store, Cost.of(downlink, task))
+
+
+def _held_update(stored: StoredUpdate, store: Store, task_cost: Cost) -> HeldUpdate:
+    """Return an update; what it cost follows from its bytes, so those that lie in a file are read for a moment."""
+    is_spilled = stored.buffer is None
+    buffer = stored.buffer
+    if buffer is None:
+        buffer = store.load_buffer(stored.round, stored.exchange, stored.client)
+    frames, timing = split_timing([stored.header, memoryview(buffer), *filter(None, [stored.report])])
+    update, packed = decode(frames, max_bytes=PIPE_BYTES)
+    assert isinstance(update, Update)
+    assert packed is not None
+    cost, report = Cost.of(packed, frames), Report.of(update.evaluations, timing)
+    held = packed._replace(buffer=b"") if is_spilled else packed
+    return HeldUpdate(stored.client, stored.num_train, held, is_spilled, task_cost, cost, report)
+
+
+def _constant(stored: StoredConstant) -> Constant:
+    return Constant(stored.name, stored.digest, _packed(Frames(stored.header, stored.buffer)))
+
+
+def _ready(header: bytes) -> Ready:
+    message, _ = decode([header])
+    assert isinstance(message, Ready)
+    return message
+
+
+def _packed(frames: Frames) -> Packed:
+    _, packed = decode(frames, commands.COMMANDS, PIPE_BYTES)
+    assert packed is not None
+    return packed

@@ -1,0 +1,173 @@
+"""The record of a run: what is one in the store, and what a process that goes on finds."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from coordinator.config import load
+from coordinator.display import Display
+from coordinator.metrics import Ledger
+from coordinator.record import RunRecord, Start
+from coordinator.round_events import Configure
+from coordinator.run_folder import RunFolder
+from coordinator.server_half import Constant
+from coordinator.stored import Position, read_position
+from models import methods
+from tests.coordinator.stores import unexpected
+from wire.encoding import Packed, encode, pack
+from wire.messages import Ready, Update
+from wire.payload import Payload
+from wire.timing import Timing
+
+READY = Ready(1, 30, 10, [10, 20], 2, 100, 0)
+
+
+def packed(value: float) -> Packed:
+    return pack(Payload.of_state({"state": np.array([value])}))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    return RunFolder.create(load(None, [f"run.dir={tmp_path}"]), "20260131-235959")
+
+
+def opened(folder: RunFolder, start: Start | None = None) -> RunRecord:
+    """The record of a run of one exchange per round, which is new or not."""
+    return RunRecord(folder, load(folder.config_path, []), "serve", Path(), Display(io.StringIO(), False), start)
+
+
+def run(folder: RunFolder, use: Callable[[RunRecord], None], start: Start | None = None) -> None:
+    """Use the record on an event loop, and close it."""
+
+    async def on_loop() -> None:
+        with closing(opened(folder, start)) as record:
+            record.attach(unexpected)
+            use(record)
+
+    asyncio.run(on_loop())
+
+
+def stored(folder: RunFolder) -> Position:
+    """Where the run stands for somebody who looks at the store from outside."""
+    with closing(sqlite3.connect(folder.store_path)) as reader:
+        return read_position(reader)
+
+
+def put_exchange(record: RunRecord, client: str = "a") -> None:
+    """Open the first exchange, and accept an update that is not written yet."""
+    record.open_exchange(Configure(1, 0, ("a", "b")), packed(0.0))
+    update = Update(1, 1, 0)
+    frames = encode(update, packed(1.0))
+    record.put_update(update, client, 30, frames, Timing(1, 2, 3, 4), lambda: None)
+
+
+@pytest.mark.parametrize("status", ["completed", "failed"])
+def test_the_last_exchange_and_its_round_are_closed_as_one(folder: RunFolder, status: str) -> None:
+    def close_half(record: RunRecord) -> None:
+        put_exchange(record)
+        record.close_exchange(1, 0, packed(2.0) if status == "completed" else None, ['{"kind":"x"}'], with_round=True)
+
+    def close_whole(record: RunRecord) -> None:
+        record.close_exchange(1, 0, packed(2.0) if status == "completed" else None, [], with_round=True)
+        record.close_round(status, 1, "", "hash", packed(2.0), ["a"], "{}")  # type: ignore[arg-type]
+
+    run(folder, close_half)
+    found = stored(folder)
+    assert found.open_exchange is not None
+    assert (found.next_round, found.latest_state, found.open_exchange.updates) == (1, None, [])
+    run(folder, close_whole)
+    found = stored(folder)
+    assert (found.open_exchange, found.next_round) == (None, 2)
+    assert (found.base_round, found.kept) == ((1, {"a": 1}) if status == "completed" else (0, {}))
+
+
+def test_an_exchange_in_the_middle_of_its_round_is_closed_at_once(folder: RunFolder) -> None:
+    def close(record: RunRecord) -> None:
+        put_exchange(record)
+        record.close_exchange(1, 0, packed(2.0), [], with_round=False)
+
+    run(folder, close)
+    found = stored(folder)
+    assert (found.open_exchange, found.next_round) == (None, 1)
+    assert found.latest_state is not None
+
+
+def test_an_update_comes_back_with_what_its_client_said_of_its_work(folder: RunFolder) -> None:
+    run(folder, put_exchange)
+    with closing(opened(folder)) as record:
+        (held,) = record.standing.updates
+        assert (held.client, held.num_train, held.packed) == ("a", 30, packed(1.0))
+        assert (held.report.train_s, held.report.encode_s) == (1e-6, 4e-6)
+
+
+def test_what_a_run_starts_from_is_stored_before_anything_happens(folder: RunFolder) -> None:
+    opened(folder, Start(packed(7.0), frozenset({2, 0}))).close()
+    with closing(opened(folder)) as record:
+        assert record.standing.start_state == record.standing.latest_state == packed(7.0)
+        assert record.standing.start_classes == frozenset({0, 2})
+        assert record.start_state == packed(7.0)
+
+
+def test_constants_are_durable_with_the_mark_that_they_are_all(folder: RunFolder) -> None:
+    made = [Constant("masks", "d1", packed(1.0)), Constant("etf", "d2", packed(2.0))]
+
+    async def put() -> None:
+        with closing(opened(folder)) as record:
+            record.attach(unexpected)
+            await record.put_constants(made)
+            with closing(sqlite3.connect(folder.store_path)) as reader:
+                assert reader.execute("SELECT count(*) FROM constants").fetchone() == (2,)
+                assert reader.execute("SELECT count(*) FROM meta WHERE key = 'begun'").fetchone() == (1,)
+
+    asyncio.run(put())
+    with closing(opened(folder)) as record:
+        assert record.standing.constants == made
+
+
+def test_an_announcement_is_stored_when_it_is_news(folder: RunFolder) -> None:
+    other = Ready(1, 31, 10, [11, 20], 2, 100, 0)
+
+    def announce(record: RunRecord) -> None:
+        for ready in (READY, other, READY, READY):
+            record.put_ready("a", ready)
+
+    run(folder, announce)
+    with closing(opened(folder)) as record:
+        assert record.standing.announced == {"a": READY}
+
+
+def test_the_metrics_hold_what_became_durable_and_nothing_else(folder: RunFolder) -> None:
+    opened(folder).close()
+    folder.metrics_path.write_text('{"never": "durable"}\n')
+    with closing(opened(folder)) as record:
+        assert list(record.lines()) == []
+    assert folder.metrics_path.read_text() == ""
+
+
+def test_the_peaks_of_earlier_processes_count(folder: RunFolder) -> None:
+    """The summary of an earlier process is gone while the run goes on."""
+    folder.write_summary({"memory": {"client_peak_rss_bytes": 1 << 40, "trainer_peak_rss_bytes": None}})
+    config = load(folder.config_path, [])
+    spec = config.spec("run", ["a", "b"])
+
+    def end(record: RunRecord) -> None:
+        assert not folder.summary_path.exists()
+        record.finish(Ledger(spec, methods.find(spec.method)), None, {}, None, [(5, 7)], "finished")
+
+    run(folder, end)
+    memory = folder.read_summary()["memory"]
+    assert (memory["client_peak_rss_bytes"], memory["trainer_peak_rss_bytes"]) == (1 << 40, 7)
+
+
+def test_a_record_is_closed_once(folder: RunFolder) -> None:
+    record = opened(folder)
+    record.close()
+    record.close()

@@ -1,0 +1,89 @@
+"""Which runs go on, by which command, and with which settings."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from coordinator.config import load
+from coordinator.resume import CHANGEABLE, take_up
+from coordinator.run_folder import RunFolder
+from coordinator.store import Store
+from models.spec import ConfigError
+from tests.coordinator.stores import call, stored_run, unexpected
+
+
+@pytest.fixture(autouse=True)
+def _own_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+
+
+def refused(folder: RunFolder, mode: str = "serve", given: Path | None = None, *settings: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        take_up(folder.path, mode, given, settings)
+    return str(caught.value).removeprefix(f"--resume {folder.path}: ")
+
+
+@pytest.mark.parametrize(("started", "mode"), [("serve", "serve"), ("loopback", "loopback"), ("loopback", "serve")])
+def test_a_run_goes_on_as_it_was(tmp_path: Path, started: str, mode: str) -> None:
+    folder = stored_run(tmp_path, started, "run.seed=3", "round.min_clients=1")
+    config, modules, found = take_up(folder.path, mode, None, [])
+    assert config == load(folder.config_path, [])
+    assert (modules, found.run_id) == (tmp_path / "modules", folder.run_id)
+
+
+def test_the_clients_of_another_place_cannot_be_started_here(tmp_path: Path) -> None:
+    text = refused(stored_run(tmp_path, "serve"), "loopback")
+    assert text == "a run of serve; expected the command serve, got loopback"
+
+
+def test_a_simulated_run_cannot_go_on(tmp_path: Path) -> None:
+    text = refused(stored_run(tmp_path, "simulate"), "loopback")
+    assert text == "a run of simulate; expected the command none (it can only be started anew), got loopback"
+
+
+def test_a_run_that_was_kept_in_memory_is_gone(tmp_path: Path) -> None:
+    text = refused(stored_run(tmp_path, "serve", "run.store=memory"))
+    assert text == "[run] store = 'memory' keeps nothing that a run could go on from"
+
+
+def test_a_folder_without_a_store_or_with_nothing_in_it_is_refused(tmp_path: Path) -> None:
+    folder = RunFolder.create(load(None, [f"run.dir={tmp_path}"]), "20260131-235959")
+    assert "store.sqlite: expected the store of a run: " in refused(folder)
+    Store(folder.store_path, call, unexpected).close()
+    assert refused(folder).endswith("the run ended before anything was stored; start it anew")
+
+
+def test_each_setting_that_differs_is_named_with_both_values(tmp_path: Path) -> None:
+    folder = stored_run(tmp_path, "serve", "run.seed=3")
+    other = tmp_path / "other.toml"
+    other.write_text(f'[run]\ndir = "{tmp_path}"\nseed = 3\n[method]\nweighting = "uniform"\n')
+    text = refused(folder, "serve", other, "run.num_rounds=5")
+    expected = "run.num_rounds = 5: expected 10; method.weighting = 'uniform': expected 'counts'"
+    assert text == f"a run goes on with the settings it was started with: {expected}"
+    assert "run.seed = 0: expected 3" in refused(folder, "serve", None, "run.seed=0")
+
+
+def test_another_method_has_other_settings(tmp_path: Path) -> None:
+    text = refused(stored_run(tmp_path, "serve"), "serve", None, "method.name=local_only")
+    assert "method.name = 'local_only': expected 'fedproto'" in text
+    assert "method.weighting = None: expected 'counts'" in text
+
+
+def test_settings_that_change_no_result_may_differ(tmp_path: Path) -> None:
+    folder = stored_run(tmp_path, "serve")
+    values = ("127.0.0.1:7072", "2.5", "1000000", "9")
+    settings = [f"{key}={value}" for key, value in zip(CHANGEABLE, values, strict=True)]
+    config, _, _ = take_up(folder.path, "serve", None, settings)
+    assert (config.transport.bind, config.round.max_failed_rounds) == ("127.0.0.1:7072", 9)
+
+
+def test_a_config_beside_it_brings_its_own_modules(tmp_path: Path) -> None:
+    folder = stored_run(tmp_path, "serve")
+    (tmp_path / "moved").mkdir()
+    given = tmp_path / "moved" / "run.toml"
+    given.write_text(folder.config_path.read_text())
+    assert take_up(folder.path, "serve", given, [])[1] == tmp_path / "moved"
+    assert sys.path[-1] == str(tmp_path / "moved")
