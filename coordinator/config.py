@@ -102,7 +102,11 @@ class RunConfig(Section, frozen=True):
         return self.round.min_available_clients or self.data.num_clients
 
     def spec(self, run_id: str, classes: Sequence[str]) -> RunSpec:
-        """Return what clients need to know of the run, over this label map."""
+        """Return what clients need to know of the run, over this label map.
+
+        Raises:
+            ConfigError: more classes are to be public than there are.
+        """
         return RunSpec(
             run_id=run_id,
             seed=self.run.seed,
@@ -110,7 +114,7 @@ class RunConfig(Section, frozen=True):
             method=self.method_name,
             method_config={key: value for key, value in self.method.items() if key != "name"},
             classes=list(classes),
-            data=self.data,
+            data=self.data.settled(methods.find(self.method_name).public_per_class, len(classes)),
             model=self.model,
             training=self.training,
             evaluation=self.evaluation,

@@ -14,7 +14,7 @@ import numpy as np
 
 from coordinator.config import load
 from coordinator.run_folder import RunFolder
-from models.data import load_labels
+from models.data import load_dataset
 from models.partition import drawn_indices
 from models.spec import ConfigError
 from wire.exit_codes import ExitCode
@@ -25,7 +25,9 @@ def draw(path: Path) -> None:
     """Write `indices.npz` into a run folder."""
     folder = RunFolder.open(path)
     config = load(folder.config_path, ())
-    rows = drawn_indices(config.data, load_labels(config.data), config.run.seed)
+    dataset = load_dataset(config.data)
+    data = config.spec(folder.run_id, dataset.classes).data
+    rows = drawn_indices(data, dataset.labels(data), config.run.seed)
     np.savez_compressed(folder.indices_path, **rows)  # type: ignore[arg-type]
 
 

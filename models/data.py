@@ -60,7 +60,7 @@ class SampleFiles(Protocol):
 
 
 class Part(NamedTuple):
-    """Samples as a net takes them, their labels, and what to tell people about them."""
+    """Samples, their labels, and what to tell people about them."""
 
     x: np.ndarray
     y: np.ndarray
@@ -90,8 +90,13 @@ class Dataset:
 
     def take(self, rows: np.ndarray) -> Part:
         """Return these samples, float32 or int64 token ids [len(rows), ...], without those that cannot be read."""
+        part = self.stored(rows)
+        return part._replace(x=scaled(part.x))
+
+    def stored(self, rows: np.ndarray) -> Part:
+        """Return these samples as they are stored, before `scaled`, without those that cannot be read."""
         if isinstance(self.x, np.ndarray):
-            return Part(_scaled(self.x[rows]), self.y[rows], [])
+            return Part(self.x[rows], self.y[rows], [])
         samples = np.empty((len(rows), *self.x.shape), np.float32)
         kept: list[int] = []
         unreadable: list[str] = []
@@ -151,6 +156,22 @@ class ClientParts:
         return np.concatenate([split.test for split in self.splits])
 
 
+def load_public_data(spec: RunSpec) -> Part:
+    """Return the samples that a run holds out of all clients' data, as the data set stores them, and their labels.
+
+    Raises:
+        ConfigError: the data cannot be loaded, a public class has too few samples, a public sample cannot be read, or
+            the data set's classes are not the run's label map.
+    """
+    dataset = load_dataset(spec.data)
+    if dataset.classes != spec.classes:
+        raise ConfigError(f"public data: expected label map {spec.classes}, {_name(spec.data)} has {dataset.classes}")
+    part = dataset.stored(partition.public_rows(dataset.labels(spec.data), spec.data, spec.seed))
+    if part.notes:
+        raise ConfigError(f"public data: {part.notes[0]}")
+    return part
+
+
 def load_dataset(config: DataConfig) -> Dataset:
     """Load and check the data set that `[data]` names.
 
@@ -172,11 +193,6 @@ def load_dataset(config: DataConfig) -> Dataset:
 def dataset_names() -> list[str]:
     """Return the names of all data sets, also of installed packages'."""
     return sorted({**installed("dataset"), **DATASETS})
-
-
-def load_labels(config: DataConfig) -> Labels:
-    """Return what `partition.drawn_indices` needs of the data set; raises as `load_dataset` does."""
-    return load_dataset(config).labels(config)
 
 
 def dataset_classes(config: DataConfig) -> list[str]:
@@ -284,7 +300,8 @@ def _as_tokens(x: np.ndarray | SampleFiles, where: str) -> np.ndarray:
     return tokens
 
 
-def _scaled(x: np.ndarray) -> np.ndarray:
+def scaled(x: np.ndarray) -> np.ndarray:
+    """Return stored samples as a net takes them: the whole numbers of images become float32 in 0..1."""
     if x.dtype not in _FULL_SCALE:
         return x
     return x.astype(np.float32) / np.float32(_FULL_SCALE[x.dtype])

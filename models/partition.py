@@ -2,6 +2,7 @@
 
 A partition is a function `(labels, config, random)` that returns for each client either its rows, which are then split
 into a train and a test part, or a `ClientSplit` of its own making. To add one, write it and name it in `PARTITIONS`.
+Public samples are held out before it is asked: it sees the other labels only, numbered without a gap.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ class Labels(NamedTuple):
     test_from: int | None = None
     spreads_test: bool = False
     """Whether the test rows are spread over the clients like all others."""
+    held_out: np.ndarray = np.empty(0, np.int64)
+    """The data set's own numbers of the rows that are public and are left out here, ascending."""
 
     @property
     def spread(self) -> np.ndarray:
@@ -50,6 +53,11 @@ class Labels(NamedTuple):
         """The rows of the test set apart; none where the data set has none."""
         return np.arange(len(self.train), len(self.y))
 
+    def without(self, rows: np.ndarray) -> Labels:
+        """Return the labels of all rows but these, which are in front of the test set."""
+        test_from = None if self.test_from is None else self.test_from - len(rows)
+        return Labels(np.delete(self.y, rows), test_from, self.spreads_test, rows)
+
 
 class ClientSplit(NamedTuple):
     """Rows of one client: `train` and `test` part, int64, disjoint; and a line for people, if there is need of one."""
@@ -64,15 +72,43 @@ def partition_names() -> list[str]:
     return sorted({**installed("partition"), **PARTITIONS})
 
 
+def public_rows(labels: Labels, config: DataConfig, seed: int) -> np.ndarray:
+    """Return the rows that are public and belong to no client, int64 and ascending, none of them a test row.
+
+    There are equally many of each public class, drawn by the seed alone: whatever the partition, they are the same.
+
+    Raises:
+        ConfigError: a class has too few samples.
+    """
+    random = seeding.generator(seed, "public data")
+    drawn = [np.empty(0, np.int64)]
+    for label in range(config.num_public_classes):
+        rows = np.flatnonzero(labels.train == label)
+        if len(rows) < int(config.public_per_class):
+            raise ConfigError(
+                f"[data] public_per_class = {config.public_per_class}, public_classes = {config.public_classes}: "
+                f"class {label} has {len(rows)} samples to hold out"
+            )
+        drawn.append(random.permutation(rows)[: int(config.public_per_class)])
+    return np.sort(np.concatenate(drawn))
+
+
 def split(labels: Labels, config: DataConfig, seed: int) -> list[ClientSplit]:
     """Spread rows over `num_clients`, each row once at most, and part each client's into train and test.
 
-    Unless the partition makes the test parts itself, they are drawn at random, not by class, and hold `test_fraction`
-    of a client's rows, rounded down.
+    Public rows are left out. Unless the partition makes the test parts itself, they are drawn at random, not by class,
+    and hold `test_fraction` of a client's rows, rounded down.
 
     Raises:
         ConfigError: the partition is unknown, or its settings cannot be met by these labels.
     """
+    held_out = public_rows(labels, config, seed)
+    splits = _spread(labels.without(held_out), config, seed)
+    kept = np.delete(np.arange(len(labels.y)), held_out)
+    return [ClientSplit(kept[train], kept[test], note) for train, test, note in splits]
+
+
+def _spread(labels: Labels, config: DataConfig, seed: int) -> list[ClientSplit]:
     partition = resolve("partition", config.partition, PARTITIONS)
     try:
         parts = partition(labels, config, seeding.generator(seed, "partition"))

@@ -54,22 +54,22 @@ class WeightedMean:
 
 
 class ClassSums:
-    """Running weighted sums of prototypes per class, in float64."""
+    """Running weighted sums of prototypes per class, in float64, and the sum of each class's `weights` [C]."""
 
     def __init__(self, num_classes: int, feature_dim: int) -> None:
         self._sums_CD = np.zeros((num_classes, feature_dim), np.float64)
-        self._weights = np.zeros(num_classes, np.float64)
+        self.weights = np.zeros(num_classes, np.float64)
 
     def add(self, prototypes_CD: np.ndarray, classes: np.ndarray, weights: np.ndarray) -> None:
         """Take in one client's prototypes; each class stands in `classes` once at most."""
         weights = np.asarray(weights, np.float64)
         self._sums_CD[classes] += np.asarray(prototypes_CD, np.float64) * weights[:, None]
-        self._weights[classes] += weights
+        self.weights[classes] += weights
 
     def means(self) -> tuple[np.ndarray, np.ndarray]:
         """Return means float64 [C, D] and ids of the classes whose weight is not 0, ascending."""
-        (classes,) = np.nonzero(self._weights)
-        return self._sums_CD[classes] / self._weights[classes, None], classes
+        (classes,) = np.nonzero(self.weights)
+        return self._sums_CD[classes] / self.weights[classes, None], classes
 
 
 def local_prototypes(net: Net, x: torch.Tensor, y: torch.Tensor, num_classes: int) -> LocalPrototypes:

@@ -57,6 +57,27 @@ class DataConfig(Section, frozen=True):
     test_shots: NotNegative = 15
     ratio: PartOrAll = 0.5
     indices: str = ""
+    public_per_class: NotNegative | Literal["auto"] = "auto"
+    public_classes: Positive | Literal["auto"] = "auto"
+
+    @property
+    def num_public_classes(self) -> int:
+        """How many classes have public samples, the first so many; none while `settled` has not been asked."""
+        is_settled = isinstance(self.public_per_class, int) and isinstance(self.public_classes, int)
+        return int(self.public_classes) if is_settled and self.public_per_class else 0
+
+    def settled(self, public_per_class: int, num_classes: int) -> DataConfig:
+        """Return this with numbers for `auto`: the method's own `public_per_class`, and half of all classes.
+
+        Raises:
+            ConfigError: there are fewer classes than are to be public.
+        """
+        per_class = public_per_class if self.public_per_class == "auto" else self.public_per_class
+        half = (num_classes + 1) // 2
+        num_public = half if self.public_classes == "auto" else self.public_classes
+        if num_public > num_classes:
+            raise ConfigError(f"[data] public_classes = {num_public}: expected at most {num_classes}, all classes")
+        return msgspec.structs.replace(self, public_per_class=per_class, public_classes=num_public)
 
 
 class ModelConfig(Section, frozen=True):
@@ -86,9 +107,13 @@ class ModelConfig(Section, frozen=True):
 
 
 class TrainingConfig(Section, frozen=True):
-    """`[training]`: the one training loop of all methods."""
+    """`[training]`: the one training loop of all methods.
+
+    `local_steps` other than 0 takes the place of `local_epochs`: exactly so many batches in each round.
+    """
 
     local_epochs: NotNegative = 2
+    local_steps: NotNegative = 0
     batch_size: Positive = 32
     optimizer: Literal["sgd", "adam"] = "sgd"
     lr: PositiveReal = 0.05
@@ -109,7 +134,7 @@ class EvaluationConfig(Section, frozen=True):
 class WireConfig(Section, frozen=True):
     """`[wire]`: how value arrays are encoded."""
 
-    value_dtype: Literal["f32", "f16", "bf16"] = "f32"
+    value_dtype: Literal["f32", "f16", "bf16", "i8"] = "f32"
 
 
 class RunSpec(Section, frozen=True):

@@ -35,16 +35,16 @@ class Batch(NamedTuple):
 def train(client: Client, config: TrainingConfig, seed: int, on_progress: Progress | None = None) -> float:
     """Train the client's net on its train part and return the mean loss over all steps (0.0 if there are none).
 
-    Samples are shuffled by `seed` in each epoch and all are used. The optimiser is new. A client with fewer samples
-    than a batch trains on what it has; one with none does nothing. A batch that does not fit into the device's memory
-    is halved until it does: the step is the same up to rounding, but batch norm normalises each piece by itself.
+    Samples are shuffled by `seed` in each epoch and all are used, but for those of the last one that `local_steps` cuts
+    off. The optimiser is new. A client with fewer samples than a batch trains on what it has; one with none does
+    nothing. A batch that does not fit into the device's memory is halved until it does: the step is the same up to
+    rounding, but batch norm normalises each piece by itself.
 
     Raises:
         TrainingDivergedError: the loss is not finite.
     """
     context = client.context
-    epochs = [_batches(len(context.train_y), config.batch_size, seed, epoch) for epoch in range(config.local_epochs)]
-    steps = [rows for epoch in epochs for rows in epoch]
+    steps = _steps(len(context.train_y), config, seed)
     stepping = _Stepping(client, _optimizer(context.net, config), _batch_norms(context.net), config.batch_size + 1)
     total = torch.zeros((), device=context.device)
     context.net.train()
@@ -58,7 +58,8 @@ def train(client: Client, config: TrainingConfig, seed: int, on_progress: Progre
 
 def count_steps(num_samples: int, config: TrainingConfig) -> int:
     """Return how many steps `train` takes with so many samples."""
-    return config.local_epochs * len(_batch_sizes(num_samples, config.batch_size))
+    per_epoch = len(_batch_sizes(num_samples, config.batch_size))
+    return config.local_steps if per_epoch and config.local_steps else config.local_epochs * per_epoch
 
 
 def warm_up(net: nn.Module, config: TrainingConfig) -> None:
@@ -109,6 +110,16 @@ def _batch_sizes(num_samples: int, batch_size: int) -> list[int]:
     if len(sizes) > 1 and batch_size > 1 and rest == 1:
         sizes[-2:] = [batch_size + 1]
     return sizes
+
+
+def _steps(num_samples: int, config: TrainingConfig, seed: int) -> list[np.ndarray]:
+    """Return the rows of each step, from as many epochs as that takes."""
+    num_steps, epoch = count_steps(num_samples, config), 0
+    steps: list[np.ndarray] = []
+    while len(steps) < num_steps:
+        steps += _batches(num_samples, config.batch_size, seed, epoch)
+        epoch += 1
+    return steps[:num_steps]
 
 
 def _batches(num_samples: int, batch_size: int, seed: int, epoch: int) -> list[np.ndarray]:

@@ -13,6 +13,7 @@ from models.spec import ConfigError
 
 if TYPE_CHECKING:
     import torch
+    from torch import nn
 
     from models.nets.net import Net as Net
 
@@ -70,12 +71,12 @@ def build_net(
     return cast("Net", made)
 
 
-def net_arrays(net: Net) -> dict[str, np.ndarray]:
+def net_arrays(net: nn.Module) -> dict[str, np.ndarray]:
     """Return copies of all parameters and buffers by name."""
     return {name: tensor.detach().cpu().numpy().copy() for name, tensor in net.state_dict().items()}
 
 
-def load_net_arrays(net: Net, arrays: Mapping[str, np.ndarray]) -> None:
+def load_net_arrays(net: nn.Module, arrays: Mapping[str, np.ndarray]) -> None:
     """Put arrays of `net_arrays` back.
 
     Raises:
@@ -102,17 +103,17 @@ def count_buffers(net: Net) -> int:
     return sum(tensor.numel() for tensor in _float_buffers(net))
 
 
-def flatten_parameters(net: Net) -> np.ndarray:
+def flatten_parameters(net: nn.Module) -> np.ndarray:
     """Return all parameters end to end, float32 [P]."""
     return _flatten(net.parameters())
 
 
-def flatten_buffers(net: Net) -> np.ndarray:
+def flatten_buffers(net: nn.Module) -> np.ndarray:
     """Return all buffers of real numbers end to end, float32; counters (`num_batches_tracked`) are left out."""
     return _flatten(_float_buffers(net))
 
 
-def load_flat(net: Net, parameters: np.ndarray, buffers: np.ndarray) -> None:
+def load_flat(net: nn.Module, parameters: np.ndarray, buffers: np.ndarray) -> None:
     """Put arrays of `flatten_parameters` and `flatten_buffers` back.
 
     Raises:
@@ -162,7 +163,7 @@ def _check_features(name: str, net: Net, input_shape: tuple[int, ...], feature_d
         raise ConfigError(f"net {name!r}: expected features {[2, feature_dim]} of two {samples}, got {came}")
 
 
-def _float_buffers(net: Net) -> list[torch.Tensor]:
+def _float_buffers(net: nn.Module) -> list[torch.Tensor]:
     return [tensor for tensor in net.buffers() if tensor.is_floating_point()]
 
 

@@ -27,9 +27,14 @@ BENCHMARKS = (
 """Each is a module beside this one, with a `run` that takes a folder and returns figures."""
 
 STUDIES: tuple[str, ...] = (
+    "fedpa",
+    "fedpa_fashion",
+    "fedpa_features",
+    "fedpa_participation",
     "gfpl",
     "refprotofl",
     "refprotofl_paper",
+    "tinyproto",
 )
 """Likewise, but `run` also takes whether it is to run in full."""
 

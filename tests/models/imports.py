@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def imports_torch(target: str) -> bool:
-    """Whether the module of a `module:attribute` imports torch in its text, or a server half that does and so trains."""
+    """Whether the module of a `module:attribute` imports torch in its text, or a server half that does so."""
     found = find_spec(target.partition(":")[0])
     assert found is not None
     assert found.origin is not None

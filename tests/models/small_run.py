@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from models.data import ClientData
+from models.data import ClientData, Dataset
 from models.spec import DataConfig, EvaluationConfig, ModelConfig, RunSpec, TrainingConfig, WireConfig
 
 
@@ -33,6 +33,12 @@ def make_data(labels: Collection[int], num_classes: int = 4, seed: int = 0) -> C
     x = np.random.default_rng(seed).normal(size=(len(y), 1, 4, 4)) * 0.1 + y[:, None, None, None]
     x = x.astype(np.float32)
     return ClientData(x, y, x, y, [str(label) for label in range(num_classes)])
+
+
+def load(config: DataConfig) -> Dataset:
+    """A data set of such images for `[data] dataset`, of which a run can hold out public samples."""
+    made = make_data([0, 1, 2, 3] * 5)
+    return Dataset(made.train_x, made.train_y, made.classes)
 
 
 UNEVEN = {"a": [0, 0, 0, 1, 1, 2], "b": [1, 1, 2, 2, 2], "c": [2], "d": []}

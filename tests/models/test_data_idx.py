@@ -72,7 +72,10 @@ def test_the_global_test_set_is_the_official_one_if_nobody_trains_on_it(tmp_path
     assert not set(train) & set(test)
 
 
-def test_a_missing_set_names_the_folder_the_files_and_the_way_to_get_it(tmp_path: Path) -> None:
+def test_a_missing_set_names_the_folder_the_files_and_the_way_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("models.datasets.idx._USUAL_PLACES", {"mnist": (), "fashion-mnist": ()})
     for name, source in (("mnist", "download = true"), ("fashion-mnist", "Debian package dataset-fashion-mnist")):
         with pytest.raises(ConfigError, match=rf"looked in {tmp_path} and found no train-images-idx3-ubyte.*{source}"):
             load_dataset(DataConfig(dataset=name, root=str(tmp_path)))

@@ -60,6 +60,25 @@ def test_all_samples_are_used_and_no_batch_of_one_is_left_over(num_samples: int,
         assert sorted(torch.cat(seen).tolist()) == sorted(client.context.train_x.flatten(1).tolist())
 
 
+@pytest.mark.parametrize(
+    ("num_samples", "expected"),
+    [(10, [4, 4, 2, 4, 4]), (4, [4] * 5), (3, [3] * 5), (1, [1] * 5), (0, [])],
+)
+def test_local_steps_are_exactly_so_many_batches_of_epochs_in_turn(num_samples: int, expected: list[int]) -> None:
+    client = Recorder([0, 1, 2, 3, 0, 1, 2, 3, 0, 1][:num_samples])
+    train(client, config(local_steps=5, local_epochs=9), seed=0)
+    assert sizes(client) == expected
+
+
+def test_local_steps_begin_with_the_batches_of_local_epochs() -> None:
+    by_epochs, by_steps = Recorder([0, 1, 2, 3] * 4), Recorder([0, 1, 2, 3] * 4)
+    train(by_epochs, config(local_epochs=2), seed=0)
+    train(by_steps, config(local_steps=6), seed=0)
+    assert len(by_steps.batches) == 6
+    for expected, batch in zip(by_epochs.batches, by_steps.batches, strict=False):
+        assert (expected.x == batch.x).all()
+
+
 def test_each_epoch_is_shuffled_anew() -> None:
     client = Recorder([0, 1, 2, 3] * 4)
     train(client, config(local_epochs=2, batch_size=16), seed=0)
@@ -232,8 +251,10 @@ def test_a_single_sample_that_does_not_fit_is_an_error() -> None:
 
 @pytest.mark.parametrize("num_samples", [0, 1, 2, 3, 8, 9, 10])
 @pytest.mark.parametrize("batch_size", [1, 4])
-def test_steps_are_counted_as_they_are_taken(num_samples: int, batch_size: int) -> None:
-    client, steps = Recorder([0] * num_samples), config(batch_size=batch_size, local_epochs=3)
+@pytest.mark.parametrize("local_steps", [0, 5])
+def test_steps_are_counted_as_they_are_taken(num_samples: int, batch_size: int, local_steps: int) -> None:
+    client = Recorder([0] * num_samples)
+    steps = config(batch_size=batch_size, local_epochs=3, local_steps=local_steps)
     train(client, steps, seed=0)
     assert count_steps(num_samples, steps) == len(client.batches)
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
 from models.methods.api import Client, ClientContext
-from models.methods.fedproto import Downlink, Uplink
-from models.prototypes import local_prototypes, nearest_class
+from models.methods.fedproto import Uplink
+from models.prototypes import LocalPrototypes, local_prototypes, nearest_class
 from wire.payload import Record
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class FedProtoClient(Client):
         super().start(context)
         self._install(np.zeros((0, self.spec.model.feature_dim), np.float32), np.zeros(0, np.uint16))
 
-    def receive(self, exchange: str, downlink: Downlink) -> None:
+    def receive(self, exchange: str, downlink: Any) -> None:
         """Install the global prototypes."""
         self._install(downlink.prototypes, downlink.classes)
 
@@ -37,18 +37,32 @@ class FedProtoClient(Client):
         features_BD = self.context.net.features(batch.x)
         loss: torch.Tensor = cross_entropy(self.context.net.head(features_BD), batch.y)
         known_B = self._row_of_class[batch.y] >= 0
-        if self.config.regularizer_weight == 0 or not known_B.any():
+        if self.regularizer_weight == 0 or not known_B.any():
             return loss
         targets_BD = self._prototypes_CD[self._row_of_class[batch.y[known_B]]]
-        distance = (features_BD[known_B] - targets_BD).square().sum() / features_BD.numel()
-        total: torch.Tensor = loss + self.config.regularizer_weight * distance  # Eq. (7)
+        distance = self.distance_sum(features_BD[known_B] - targets_BD) / len(batch.y)
+        total: torch.Tensor = loss + self.regularizer_weight * distance  # Eq. (7)
         return total
 
+    @property
+    def regularizer_weight(self) -> float:
+        """Lambda of Eq. (7)."""
+        weight: float = self.config.regularizer_weight
+        return weight
+
+    def distance_sum(self, differences_BD: torch.Tensor) -> torch.Tensor:
+        """Return the distances of features to their global prototypes, summed over the samples."""
+        return differences_BD.square().mean(dim=1).sum()
+
     def uplink(self, exchange: str) -> Record:
-        """Return the local prototypes, Eq. (3)."""
-        context = self.context
-        means = local_prototypes(context.net, context.train_x, context.train_y, self.spec.num_classes)
+        """Return the local prototypes."""
+        means = self.local_prototypes()
         return Uplink(means.prototypes_CD, means.counts.astype(np.uint32), means.classes.astype(np.uint16))
+
+    def local_prototypes(self) -> LocalPrototypes:
+        """Return the mean feature of each class that the client holds, Eq. (3)."""
+        context = self.context
+        return local_prototypes(context.net, context.train_x, context.train_y, self.spec.num_classes)
 
     def predict(self, rule: str, features_BD: torch.Tensor) -> torch.Tensor:
         """Predict the class of the nearest global prototype."""

@@ -21,24 +21,37 @@ class FedProtoServer(Server):
         super().__init__(spec, config)
         self.load({})
 
+    @property
+    def prototype_dim(self) -> int:
+        """The entries of a prototype as it travels."""
+        return self.spec.model.feature_dim
+
     def configure(self, round: int, exchange: str) -> Record:
         """Return all known global prototypes."""
         return Downlink(self._prototypes_CD, self._classes)
 
     def aggregate(self, round: int, exchange: str, updates: Iterator[Update]) -> Mapping[str, float]:
-        """Average each class over the clients that sent it; a class that nobody sent stays as it is."""
-        sums = ClassSums(self.spec.num_classes, self.spec.model.feature_dim)
-        num_updates = 0
+        """Combine each class over the clients that sent it; a class that nobody sent stays as it is."""
+        sums = ClassSums(self.spec.num_classes, self.prototype_dim)
+        num_updates = num_train = 0
         for update in updates:
             num_updates += 1
-            record = update.record
-            weights = record.counts if self.config.weighting == "counts" else record.counts > 0
-            sums.add(record.prototypes, record.classes, weights)
-        means_CD, classes = sums.means()  # Eq. (6)
-        if not len(classes):
+            num_train += update.num_train
+            sums.add(update.record.prototypes, update.record.classes, self.weights(update.record))
+        if not sums.weights.any():
             raise RoundFailedError(f"round {round}: none of {num_updates} updates has a prototype")
-        self._install(means_CD, classes)
+        global_CD, classes = self.combine(sums, num_train)
+        self._install(global_CD, classes)
         return {"num_updates": float(num_updates), "num_classes": float(len(classes))}
+
+    def weights(self, record: Any) -> np.ndarray:
+        """Return how much each prototype of an uplink counts, [C]."""
+        weights: np.ndarray = record.counts if self.config.weighting == "counts" else record.counts > 0
+        return weights
+
+    def combine(self, sums: ClassSums, num_train: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the global prototypes [C, D] and classes that follow from the uplinks of clients with `num_train`."""
+        return sums.means()  # Eq. (6)
 
     def arrays(self) -> Mapping[str, np.ndarray]:
         """Return the global prototypes and their classes."""
@@ -46,11 +59,11 @@ class FedProtoServer(Server):
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take up global prototypes."""
-        self._prototypes_CD = arrays.get("prototypes", np.zeros((0, self.spec.model.feature_dim), np.float32))
+        self._prototypes_CD = arrays.get("prototypes", np.zeros((0, self.prototype_dim), np.float32))
         self._classes = arrays.get("classes", np.zeros(0, np.uint16))
 
-    def _install(self, means_CD: np.ndarray, classes: np.ndarray) -> None:
+    def _install(self, global_CD: np.ndarray, classes: np.ndarray) -> None:
         latest = dict(zip(self._classes.tolist(), self._prototypes_CD, strict=True))
-        latest.update(zip(classes.tolist(), means_CD, strict=True))
+        latest.update(zip(classes.tolist(), global_CD, strict=True))
         self._classes = np.array(sorted(latest), np.uint16)
         self._prototypes_CD = np.stack([latest[label] for label in sorted(latest)]).astype(np.float32)

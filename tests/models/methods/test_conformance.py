@@ -196,9 +196,9 @@ def test_predicted_sizes_are_the_measured_ones(name: str, value_dtype: str) -> N
         for exchanged in run.round(number, cohort):
             exchange = exchanged.exchange
             for client, facts in exchanged.facts.items():
-                sides = ((exchange.downlink, exchange.downlink_dims(facts), exchanged.downlink),)
-                sides += ((exchange.uplink, exchange.uplink_dims(facts), exchanged.uplinks[client]),)
-                for record, dims, payload in sides:
+                down = (exchange.downlink, exchange.downlink_dims(facts), exchanged.downlink)
+                up = (exchange.uplink, exchange.uplink_dims(facts), exchanged.uplinks[client])
+                for record, dims, payload in (down, up):
                     predicted, came = record.sizes(dims, value_dtype), payload.sizes
                     assert came.elements == predicted.elements, f"round {number}, client {client}"
                     assert abs(came.payload_bytes - predicted.payload_bytes) <= slack(record, dims)

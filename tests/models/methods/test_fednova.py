@@ -2,6 +2,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from models import methods, nets
 from models.methods.api import RoundFailedError, Server, Update
@@ -87,7 +88,8 @@ def test_models_of_different_size_fail_the_round_by_name() -> None:
 @pytest.mark.parametrize("init", ["common", "per_client"])
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 def test_with_equal_steps_it_is_federated_averaging(init: str, momentum: float) -> None:
-    changes = {"model": ModelConfig(feature_dim=6, init=init), "training": TrainingConfig(1, 4, "sgd", 0.01, momentum)}  # type: ignore[arg-type]
+    model = ModelConfig(feature_dim=6, init=init)  # type: ignore[arg-type]
+    changes = {"model": model, "training": replace(PLAIN, momentum=momentum)}
     runs = [federation(method, EVEN, **changes) for method in ("fedavg", "fednova")]
     for number in (1, 2, 3):
         for run in runs:

@@ -1,0 +1,129 @@
+"""The client half of FedPA: cross-entropy on samples and on generated features, and features near their prototypes."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch.nn.functional import cross_entropy
+
+from models import seeding
+from models.methods.api import ClientContext
+from models.methods.fedavg.client import FedAvgClient
+from models.methods.fedpa import Uplink, scheduled
+from models.methods.fedpa.generator import Generator, draw, label_distribution
+from models.methods.fedpa.losses import distances
+from models.nets import flatten_buffers, flatten_parameters, load_flat
+from models.prototypes import LocalPrototypes, local_prototypes, nearest_class
+from models.spec import ConfigError
+from wire.payload import Record
+
+if TYPE_CHECKING:
+    from models.nets import Net
+    from models.training import Batch, Progress
+
+_NOTHING = np.zeros(0, np.float32)
+
+
+class FedPaClient(FedAvgClient):
+    """Trains the model that came; before the first aggregate by cross-entropy alone."""
+
+    def start(self, context: ClientContext) -> None:
+        """Take up net and data.
+
+        Raises:
+            ConfigError: the net's head is not one weight and one bias.
+        """
+        super().start(context)
+        self._classifier_at = _find_classifier(context.net)
+
+    def receive(self, exchange: str, downlink: Any) -> None:
+        """Install model, prototypes and generator."""
+        super().receive(exchange, downlink)
+        self._age = downlink.age
+        self._install_prototypes(downlink.prototypes, downlink.classes.astype(np.int64))
+        self._generator: Generator | None = None
+        if downlink.generator_parameters.size:
+            self._generator = Generator.of(self.spec, self.config).to(self.context.device).eval()
+            load_flat(self._generator, downlink.generator_parameters, downlink.generator_buffers)
+            self._distribution_C = label_distribution(downlink.label_counts, self.config.labels)
+
+    def local_train(self, exchange: str, seed: int, on_progress: Progress | None) -> float:
+        """Train, and hold the generator no longer than that."""
+        self._random = seeding.generator(seed, "generated")
+        try:
+            return super().local_train(exchange, seed, on_progress)
+        finally:
+            self._generator = None
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        """Return the sum of the three terms; those of weight 0 and those without anything to go by are left out."""
+        config, head = self.config, self.context.net.head
+        features_BD = self.context.net.features(batch.x)
+        loss: torch.Tensor = cross_entropy(head(features_BD), batch.y)  # Eq. (9)
+        if self._generator is not None:
+            weight = scheduled(config.generated_weight, config.generated_floor, config.decay, self._age)
+            generated_BD, labels_B = self._generate(self._generator, len(batch.y))
+            loss = loss + weight * cross_entropy(head(generated_BD), labels_B)  # Eqs. (11), (12)
+        known_B = self._row_of_class[batch.y] >= 0
+        if config.prototype_weight and known_B.any():
+            weight = scheduled(config.prototype_weight, config.prototype_floor, config.decay, self._age)
+            targets_BD = self._prototypes_CD[self._row_of_class[batch.y[known_B]]]
+            apart_B = distances(features_BD[known_B], targets_BD, config.distance)
+            loss = loss + weight * apart_B.sum() / len(batch.y)  # Eqs. (10), (12)
+        return loss
+
+    def uplink(self, exchange: str) -> Record:
+        """Return the trained model, local prototypes and label counts; without a train sample nothing but counts."""
+        context = self.context
+        trained = len(context.train_y) > 0
+        parameters = flatten_parameters(context.net) if trained else _NOTHING
+        buffers = flatten_buffers(context.net) if trained else _NOTHING
+        means = self._local_prototypes()
+        label_counts = context.class_counts.astype(np.uint32)
+        classes = means.classes.astype(np.uint16)
+        return Uplink(parameters, buffers, means.prototypes_CD, classes, label_counts, self._classifier_at)
+
+    def predict(self, rule: str, features_BD: torch.Tensor) -> torch.Tensor:
+        """Predict by the global model's head, or the class of the nearest global prototype."""
+        if rule != "global_prototype":
+            return super().predict(rule, features_BD)
+        return nearest_class(features_BD, self._prototypes_CD, self._classes)
+
+    def _local_prototypes(self) -> LocalPrototypes:
+        """Return the local prototypes, Eq. (2), or none if no term needs them."""
+        context = self.context
+        if not self.config.uses_prototypes:
+            none = np.zeros(0, np.int64)
+            return LocalPrototypes(np.zeros((0, context.net.head.in_features), np.float32), none, none)
+        return local_prototypes(context.net, context.train_x, context.train_y, self.spec.num_classes)
+
+    def _generate(self, generator: Generator, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return so many features and their classes, drawn by the global label distribution."""
+        order = draw(self._random, self._distribution_C, count, self.config)
+        noise_BZ, labels_B = (tensor.to(self.context.device) for tensor in order)
+        with torch.no_grad():
+            return generator(noise_BZ, labels_B), labels_B
+
+    def _install_prototypes(self, prototypes_CD: np.ndarray, classes: np.ndarray) -> None:
+        device = self.context.device
+        self._prototypes_CD = torch.from_numpy(np.array(prototypes_CD, np.float32)).to(device)
+        self._classes = torch.from_numpy(classes).to(device)
+        self._row_of_class = torch.full((self.spec.num_classes,), -1, dtype=torch.int64, device=device)
+        self._row_of_class[self._classes] = torch.arange(len(classes), device=device)
+
+
+def _find_classifier(net: Net) -> int:
+    """Return where the head's weight begins among the flat parameters.
+
+    Raises:
+        ConfigError: its bias does not come right behind.
+    """
+    begin = 0
+    for parameter, following in pairwise(net.parameters()):
+        if parameter is net.head.weight and following is net.head.bias:
+            return begin
+        begin += parameter.numel()
+    raise ConfigError("[model] expected a net whose head has a weight and, right behind it, a bias; got one without")
