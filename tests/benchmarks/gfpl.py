@@ -7,6 +7,8 @@ repository; their official split is lost, so the last 10,000 stand for the test 
 
 from __future__ import annotations
 
+import itertools
+import math
 import statistics
 import time
 import tracemalloc
@@ -102,21 +104,32 @@ def _with_test_set(out: Path) -> Path:
 
 
 def _tell(results: dict[str, Result]) -> None:
-    """Print the accuracy by every rule, what an interaction round sends, and whether the claim holds."""
+    """Print the accuracy by every rule that can say, what an interaction round sends, and what becomes of the claim."""
     print("best accuracy by rule, %")
     for result in results.values():
-        rules = [rule for rule in RULES if rule in result.summaries[0]["accuracy_by_rule"]]
-        cells = [f"{rule} {statistics.mean(result.best(rule)):.2f}" for rule in rules]
-        print(f"  {result.row.name}: {', '.join(cells)}")
+        known = result.summaries[0]["accuracy_by_rule"]
+        best = {rule: statistics.mean(result.best(rule)) for rule in RULES if rule in known}
+        print(f"  {result.row.name}: {', '.join(f'{rule} {mean:.2f}' for rule, mean in best.items() if mean)}")
     for way in ("uplink", "downlink"):
-        sent = [
-            results[WHOLE].summaries[0][way][name] / NUM_INTERACTIONS for name in ("elements", "predicted_elements")
-        ]
-        print(f"an interaction round, {way}: {sent[0]:,.0f} elements, predicted {sent[1]:,.0f}")
-    for rule in ("best", "last"):
-        order = [statistics.mean(getattr(results[name], rule)()) for name in (WHOLE, NO_PFG, LOCAL)]
-        verdict = "holds" if order[0] > order[1] > order[2] else "does not hold"
-        print(f"claim by {rule} accuracy: gfpl above gfpl w/o PFG above local {verdict}", flush=True)
+        sent = results[WHOLE].summaries[0][way]
+        each, predicted = (sent[name] / NUM_INTERACTIONS for name in ("elements", "predicted_elements"))
+        print(f"an interaction round, {way}: {each:,.0f} elements, predicted {predicted:,.0f}")
+    ordered = [results[name] for name in (WHOLE, NO_PFG, LOCAL)]
+    print(
+        f"claim: gfpl above gfpl w/o PFG above local, best: {_verdict([result.best() for result in ordered], ordered)}"
+    )
+    print(f"claim: the same, last: {_verdict([result.last() for result in ordered], ordered)}", flush=True)
+
+
+def _verdict(accuracies: Sequence[Sequence[float]], results: Sequence[Result]) -> str:
+    """Say whether these accuracies fall from row to row, and by more than one standard error of the tests."""
+    num_tests = sum(client["num_test"] for summary in results[0].summaries for client in summary["clients"].values())
+    means = [statistics.mean(samples) for samples in accuracies]
+    error = 100 * math.sqrt(means[-1] / 100 * (1 - means[-1] / 100) / num_tests)
+    gaps = [higher - lower for higher, lower in itertools.pairwise(means)]
+    word = "holds" if min(gaps) > error else "does not hold" if min(gaps) < -error else "cannot be told"
+    told = " / ".join(f"{mean:.2f}" for mean in means)
+    return f"{word} ({told}; {num_tests:,} test samples, standard error {error:.2f})"
 
 
 def _fusion(

@@ -113,8 +113,8 @@ def _byte_claims(
     """Yield what is claimed of elements and bytes, and whether it is so."""
     named = {result.row.name: result for result in results}
     for base, sparse in (("fedproto", "tinyproto-fp, both"), ("fedtgp", "tinyproto-ft, both")):
-        ratios = {way: _elements(named[base], way) / _elements(named[sparse], way) for way in ("uplink", "downlink")}
-        yield f"{sparse} has a tenth of {base}'s elements, up and down: {ratios}", set(ratios.values()) == {10}
+        up, down = (_elements(named[base], way) / _elements(named[sparse], way) for way in ("uplink", "downlink"))
+        yield f"{base} sends 10 times the elements of {sparse}, here {up:g} up, {down:g} down", up == down == 10
     for dtype, size in (("f32", 4), ("f16", 2)):
         most = _most_beside([*common, *both.settings, f"wire.value_dtype={dtype}"], size, out)
         claim = f"{dtype}: at most {BYTES_BESIDE} bytes a message beside 1.05 x {size} x elements, here {most:.0f}"
