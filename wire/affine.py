@@ -46,7 +46,8 @@ def decode_rows(shape: tuple[int, ...], content: bytes | memoryview) -> np.ndarr
     """
     num_rows, width = _rows_of(shape)
     coded = np.frombuffer(content, np.uint8).reshape(num_rows, _HEAD_BYTES + width)
-    heads = coded[:, :_HEAD_BYTES].copy().view(_SINGLE).astype(np.float64)
+    with np.errstate(invalid="ignore"):  # a signalling NaN, which is refused below
+        heads = coded[:, :_HEAD_BYTES].copy().view(_SINGLE).astype(np.float64)
     offset, scale = heads[:, :1], heads[:, 1:]
     if not (held := _fits(offset, scale)).all():
         row = int(np.argmin(held))

@@ -36,7 +36,7 @@ class GfplClient(Client):
         self._seed = 0
         self._global: dict[int, Mixture] = {}
         if self.config.dual_classifier:
-            self._frame_EC = torch.from_numpy(context.constants["etf"]["vectors"]).float().to(context.device)
+            self._frame_EC = torch.tensor(context.constants["etf"]["vectors"]).float().to(context.device)
 
     def receive(self, exchange: str, downlink: Any) -> None:
         """Take note whether mixtures are due, or take up those of all clients."""
