@@ -91,6 +91,29 @@ def local_prototypes(net: Net, x: torch.Tensor, y: torch.Tensor, num_classes: in
     return LocalPrototypes(means_CD.astype(np.float32), classes, counts[classes])
 
 
+class PrototypeTable:
+    """Prototypes on a client's device, found by the classes of samples; a class may have none."""
+
+    def __init__(self, prototypes_CD: np.ndarray, classes: np.ndarray, num_classes: int, device: torch.device) -> None:
+        """Take prototypes in any real dtype and their class ids, of a label map of so many classes."""
+        import torch
+
+        self.classes = torch.from_numpy(classes.astype(np.int64)).to(device)
+        self.prototypes_CD = torch.from_numpy(np.array(prototypes_CD, np.float32)).to(device)
+        self._row_of_class = torch.full((num_classes,), -1, dtype=torch.int64, device=device)
+        self._row_of_class[self.classes] = torch.arange(len(classes), device=device)
+
+    def matched(self, features_BD: torch.Tensor, labels_B: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the features of those samples whose class has a prototype, and beside each that prototype."""
+        rows_B = self._row_of_class[labels_B]
+        has_one_B = rows_B >= 0
+        return features_BD[has_one_B], self.prototypes_CD[rows_B[has_one_B]]
+
+    def nearest(self, features_BD: torch.Tensor) -> torch.Tensor:
+        """Return the class of the nearest prototype for each feature, -1 if there is none."""
+        return nearest_class(features_BD, self.prototypes_CD, self.classes)
+
+
 def nearest_class(features_BD: torch.Tensor, prototypes_CD: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
     """Return the class of the nearest prototype (squared distance) for each feature, -1 if there is no prototype."""
     import torch

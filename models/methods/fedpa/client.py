@@ -16,7 +16,7 @@ from models.methods.fedpa import Uplink, scheduled
 from models.methods.fedpa.generator import Generator, draw, label_distribution
 from models.methods.fedpa.losses import distances
 from models.nets import flatten_buffers, flatten_parameters, load_flat
-from models.prototypes import LocalPrototypes, local_prototypes, nearest_class
+from models.prototypes import LocalPrototypes, PrototypeTable, local_prototypes
 from models.spec import ConfigError
 from wire.payload import Record
 
@@ -43,7 +43,9 @@ class FedPaClient(FedAvgClient):
         """Install model, prototypes and generator."""
         super().receive(exchange, downlink)
         self._age = downlink.age
-        self._install_prototypes(downlink.prototypes, downlink.classes.astype(np.int64))
+        self._prototypes = PrototypeTable(
+            downlink.prototypes, downlink.classes, self.spec.num_classes, self.context.device
+        )
         self._generator: Generator | None = None
         if downlink.generator_parameters.size:
             self._generator = Generator.of(self.spec, self.config).to(self.context.device).eval()
@@ -67,11 +69,9 @@ class FedPaClient(FedAvgClient):
             weight = scheduled(config.generated_weight, config.generated_floor, config.decay, self._age)
             generated_BD, labels_B = self._generate(self._generator, len(batch.y))
             loss = loss + weight * cross_entropy(head(generated_BD), labels_B)  # Eqs. (11), (12)
-        known_B = self._row_of_class[batch.y] >= 0
-        if config.prototype_weight and known_B.any():
+        if config.prototype_weight and len(self._prototypes.classes):
             weight = scheduled(config.prototype_weight, config.prototype_floor, config.decay, self._age)
-            targets_BD = self._prototypes_CD[self._row_of_class[batch.y[known_B]]]
-            apart_B = distances(features_BD[known_B], targets_BD, config.distance)
+            apart_B = distances(*self._prototypes.matched(features_BD, batch.y), config.distance)
             loss = loss + weight * apart_B.sum() / len(batch.y)  # Eqs. (10), (12)
         return loss
 
@@ -90,7 +90,7 @@ class FedPaClient(FedAvgClient):
         """Predict by the global model's head, or the class of the nearest global prototype."""
         if rule != "global_prototype":
             return super().predict(rule, features_BD)
-        return nearest_class(features_BD, self._prototypes_CD, self._classes)
+        return self._prototypes.nearest(features_BD)
 
     def _local_prototypes(self) -> LocalPrototypes:
         """Return the local prototypes, Eq. (2), or none if no term needs them."""
@@ -106,13 +106,6 @@ class FedPaClient(FedAvgClient):
         noise_BZ, labels_B = (tensor.to(self.context.device) for tensor in order)
         with torch.no_grad():
             return generator(noise_BZ, labels_B), labels_B
-
-    def _install_prototypes(self, prototypes_CD: np.ndarray, classes: np.ndarray) -> None:
-        device = self.context.device
-        self._prototypes_CD = torch.from_numpy(np.array(prototypes_CD, np.float32)).to(device)
-        self._classes = torch.from_numpy(classes).to(device)
-        self._row_of_class = torch.full((self.spec.num_classes,), -1, dtype=torch.int64, device=device)
-        self._row_of_class[self._classes] = torch.arange(len(classes), device=device)
 
 
 def _find_classifier(net: Net) -> int:

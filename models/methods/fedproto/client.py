@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from models.methods.api import Client, ClientContext
 from models.methods.fedproto import Uplink
-from models.prototypes import LocalPrototypes, local_prototypes, nearest_class
+from models.prototypes import LocalPrototypes, PrototypeTable, local_prototypes
 from wire.payload import Record
 
 if TYPE_CHECKING:
@@ -36,11 +36,12 @@ class FedProtoClient(Client):
         """Return cross-entropy plus the weighted distance to the global prototypes."""
         features_BD = self.context.net.features(batch.x)
         loss: torch.Tensor = cross_entropy(self.context.net.head(features_BD), batch.y)
-        known_B = self._row_of_class[batch.y] >= 0
-        if self.regularizer_weight == 0 or not known_B.any():
+        if self.regularizer_weight == 0:
             return loss
-        targets_BD = self._prototypes_CD[self._row_of_class[batch.y[known_B]]]
-        distance = self.distance_sum(features_BD[known_B] - targets_BD) / len(batch.y)
+        known_BD, targets_BD = self._global.matched(features_BD, batch.y)
+        if not len(known_BD):
+            return loss
+        distance = self.distance_sum(known_BD - targets_BD) / len(batch.y)
         total: torch.Tensor = loss + self.regularizer_weight * distance  # Eq. (7)
         return total
 
@@ -68,11 +69,12 @@ class FedProtoClient(Client):
         """Predict the class of the nearest global prototype."""
         if rule != "global_prototype":
             return super().predict(rule, features_BD)
-        return nearest_class(features_BD, self._prototypes_CD, self._classes)
+        return self._global.nearest(features_BD)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the net's state and the last global prototypes."""
-        own = {"global_prototypes": self._prototypes_CD.cpu().numpy().copy(), "global_classes": self._sent_classes}
+        prototypes_CD = self._global.prototypes_CD.cpu().numpy().copy()
+        own = {"global_prototypes": prototypes_CD, "global_classes": self._global_classes}
         return {**super().arrays(), **own}
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
@@ -81,9 +83,5 @@ class FedProtoClient(Client):
         self._install(arrays["global_prototypes"], arrays["global_classes"])
 
     def _install(self, prototypes_CD: np.ndarray, classes: np.ndarray) -> None:
-        device = self.context.device
-        self._sent_classes = np.array(classes, np.uint16)
-        self._classes = torch.from_numpy(self._sent_classes.astype(np.int64)).to(device)
-        self._prototypes_CD = torch.from_numpy(np.array(prototypes_CD, np.float32)).to(device)
-        self._row_of_class = torch.full((self.spec.num_classes,), -1, dtype=torch.int64, device=device)
-        self._row_of_class[self._classes] = torch.arange(len(classes), device=device)
+        self._global_classes = np.array(classes, np.uint16)
+        self._global = PrototypeTable(prototypes_CD, classes, self.spec.num_classes, self.context.device)

@@ -14,7 +14,7 @@ from models.methods.api import Client, ClientContext
 from models.methods.refprotofl import AdapterUp, PrototypesUp, adapter_size, initial_adapter
 from models.methods.refprotofl.nets import AdaptedNet
 from models.nets import flatten_parameters, load_flat
-from models.prototypes import local_prototypes
+from models.prototypes import PrototypeTable, local_prototypes
 from models.spec import ConfigError, RunSpec
 from wire.payload import Record
 
@@ -58,11 +58,10 @@ class RefProtoFLClient(Client):
         """Return cross-entropy plus the weighted distance to the anchors, both means over the batch."""
         embeddings_BM = self._net.features(batch.x)
         loss: torch.Tensor = cross_entropy(self._net.head(embeddings_BM), batch.y)  # Eq. (18)
-        has_anchor_B = self._row_of_class[batch.y] >= 0
-        if not has_anchor_B.any():
+        anchored_BM, anchors_BM = self._anchors.matched(embeddings_BM, batch.y)
+        if not len(anchored_BM):
             return loss
-        anchors_BM = self._anchors_CM[self._row_of_class[batch.y[has_anchor_B]]]
-        distance = (embeddings_BM[has_anchor_B] - anchors_BM).square().sum() / len(batch.y)  # Eq. (17)
+        distance = (anchored_BM - anchors_BM).square().sum() / len(batch.y)  # Eq. (17)
         total: torch.Tensor = loss + self.config.anchor_weight * distance  # Eq. (19)
         return total
 
@@ -107,11 +106,7 @@ class RefProtoFLClient(Client):
         return AdapterUp(positions, sent[positions], num_train)
 
     def _install_anchors(self, anchors_CM: np.ndarray, classes: np.ndarray) -> None:
-        device = self.context.device
-        self._anchors_CM = torch.from_numpy(np.array(anchors_CM, np.float32)).to(device)
-        self._row_of_class = torch.full((self.spec.num_classes,), -1, dtype=torch.int64, device=device)
-        rows = torch.arange(len(classes), device=device)
-        self._row_of_class[torch.from_numpy(classes.astype(np.int64)).to(device)] = rows
+        self._anchors = PrototypeTable(anchors_CM, classes, self.spec.num_classes, self.context.device)
 
 
 def most_changed(update: np.ndarray, count: int) -> np.ndarray:
