@@ -41,11 +41,11 @@ import numpy as np
 
 from models.methods.api import Exchange, Facts, Method
 from models.spec import NotNegative, NotNegativeReal, PartOrAll, Positive, PositiveReal, Section
-from wire.payload import Record, class_ids, counts, scalar, values
+from wire.payload import Record, RecordError, class_ids, counts, scalar, values
 
 
 class Config(Section, frozen=True):
-    """The weight of each term, where 0 leaves it out, and the generator.
+    """The weight of each term, where 0 leaves it out (but for fidelity, which gives the features their classes).
 
     A term without use takes its cause along: with a `generated_weight` of 0 no generator is trained or sent, and no
     prototypes travel unless a term needs them.
@@ -147,6 +147,23 @@ class Uplink(Record):
     classes: np.ndarray = class_ids("C")
     counts: np.ndarray = counts("K")
     classifier_at: int = scalar()
+
+    def check(self) -> None:
+        """Refuse what contradicts itself.
+
+        Raises:
+            RecordError: prototypes of other classes than those counted, or a classifier that is not in the model.
+        """
+        counted, came = np.flatnonzero(self.counts).tolist(), self.classes.tolist()
+        if came and came != counted:
+            raise RecordError(f"expected prototypes of the classes {counted} that it counts, got {came}")
+        shape, num_parameters = (len(self.counts), self.prototypes.shape[1]), len(self.parameters)
+        size = shape[0] * (shape[1] + 1)
+        if counted and not 0 <= self.classifier_at <= num_parameters - size:
+            raise RecordError(
+                f"expected a classifier of {size} entries ({shape[0]} x {shape[1]} and {shape[0]}) among its "
+                f"{num_parameters} parameters, got it from {self.classifier_at} on"
+            )
 
 
 def _downlink_dims(facts: Facts) -> dict[str, int]:

@@ -10,14 +10,14 @@ import torch
 
 from models.methods.api import RoundFailedError, Server, Update
 from models.methods.fedavg.server import add_named
-from models.methods.fedpa import Downlink
+from models.methods.fedpa import Downlink, Uplink
 from models.methods.fedpa.generator import label_distribution
 from models.methods.fedpa.generator_training import GeneratorTraining, Teachers
 from models.methods.fedpa.losses import Classifiers
 from models.nets import flatten_buffers, flatten_parameters
 from models.prototypes import ClassSums, WeightedMean
 from models.spec import RunSpec
-from wire.payload import Record
+from wire.payload import Record, RecordError
 
 _NOTHING = np.zeros(0, np.float32)
 _LARGEST_COUNT = 2**32 - 1
@@ -132,12 +132,12 @@ class _Cohort:
         record, num_train = update.record, int(update.record.counts.sum(dtype=np.int64))
         if not num_train:
             return
+        _check(update)
         if has_prototypes:
-            self._check_classes(update)
             self.prototypes.add(record.prototypes, record.classes, record.counts[record.classes])
         add_named(self.parameters, update.client, "parameters", record.parameters, num_train)
         add_named(self.buffers, update.client, "buffers", record.buffers, num_train)
-        self._heads.append(self._sliced_head(update))
+        self._heads.append(self._sliced_head(record))
         self._counts.append(record.counts)
 
     def classifiers(self) -> Classifiers:
@@ -150,23 +150,19 @@ class _Cohort:
             weights.reshape(-1, num_classes, feature_dim), biases, torch.from_numpy(shares_KC.astype(np.float32))
         )
 
-    def _check_classes(self, update: Update) -> None:
-        counted, came = np.flatnonzero(update.record.counts).tolist(), update.record.classes.tolist()
-        if came != counted:
-            raise RoundFailedError(
-                f"client {update.client}: expected prototypes of the classes {counted} that it counts, got {came}"
-            )
-
-    def _sliced_head(self, update: Update) -> np.ndarray:
+    def _sliced_head(self, record: Uplink) -> np.ndarray:
         """Return a copy of the head in a flat model, so that the rest of it can go."""
         num_classes, feature_dim = self._head
-        size, begin, parameters = num_classes * (feature_dim + 1), update.record.classifier_at, update.record.parameters
-        if not 0 <= begin <= len(parameters) - size:
-            raise RoundFailedError(
-                f"client {update.client}: expected a classifier of {size} entries ({num_classes} x {feature_dim} and "
-                f"{num_classes}) among its {len(parameters)} parameters, got it from {begin} on"
-            )
-        return np.array(parameters[begin : begin + size], np.float32)
+        head = slice(record.classifier_at, record.classifier_at + num_classes * (feature_dim + 1))
+        return np.array(record.parameters[head], np.float32)
+
+
+def _check(update: Update) -> None:
+    """Name the client of an update that contradicts itself; one that came over the wire was refused before."""
+    try:
+        update.record.check()
+    except RecordError as error:
+        raise RoundFailedError(f"client {update.client}: {error}") from None
 
 
 def _as_counts(label_counts: np.ndarray) -> np.ndarray:

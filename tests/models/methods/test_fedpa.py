@@ -118,6 +118,16 @@ def test_prototypes_of_other_classes_than_those_counted_are_refused_by_name() ->
         server().aggregate(1, "model", iter([update("b", [1, 1, 0, 0], 1.0, classes=[0, 2])]))
 
 
+@pytest.mark.parametrize(
+    ("wrong", "expected"),
+    [({"at": 3}, "expected a classifier of 12"), ({"classes": [0, 2]}, r"expected prototypes of the classes \[0, 1\]")],
+)
+def test_an_update_that_contradicts_itself_is_refused_at_the_door(wrong: dict[str, Any], expected: str) -> None:
+    came = update("b", [1, 1, 0, 0], 1.0, **wrong).record.to_payload()
+    with pytest.raises(RecordError, match=expected):
+        Uplink.from_payload(came, {"K": 4})
+
+
 def test_a_round_that_fails_changes_nothing() -> None:
     made = server()
     made.aggregate(1, "model", iter([update("a", [1, 1, 0, 0], 1.0)]))
@@ -125,7 +135,7 @@ def test_a_round_that_fails_changes_nothing() -> None:
     for updates in (
         [],
         [update("c", [0, 0, 0, 0], 0.0)],
-        [update("a", [1, 1, 0, 0], 1.0), update("b", [1], 1.0, at=9)],
+        [update("a", [1, 1, 0, 0], 1.0), update("b", [1, 0, 0, 0], 1.0, at=9)],
     ):
         with pytest.raises(RoundFailedError, match=r"round 2: none of \d updates|client b"):
             made.aggregate(2, "model", iter(updates))
