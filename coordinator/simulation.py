@@ -36,7 +36,7 @@ from models.data import ClientParts
 from models.methods.api import RoundFailedError
 from models.partition import named_rows
 from models.spec import ConfigError, RunSpec
-from wire.encoding import Packed, decode, encode, encoded_bytes, pack, unpack
+from wire.encoding import Packed, decode, encode, pack, unpack
 from wire.errors import EncodeError
 from wire.exit_codes import ExitCode
 from wire.messages import Constant as ConstantMessage
@@ -128,7 +128,9 @@ class Simulation:
                 await self._step()
         except ServerHalfError as error:
             self._end(ExitCode.FAILED, f"method {self._method.name}: {error}")
-        except (EncodeError, ConfigError) as error:
+        except ConfigError:  # of data and nets, before anything has happened
+            raise
+        except EncodeError as error:
             self._end(ExitCode.BAD_CONFIG, str(error))
         except (OSError, StoreError) as error:
             self._end(ExitCode.INTERRUPTED, f"cannot write: {error}")
@@ -232,7 +234,7 @@ class Simulation:
 
 def cost_of(packed: Packed, frames: list[Buffer]) -> Cost:
     """Return what a message would cost; nothing travels, so there are no bytes on a wire."""
-    return Cost(packed.sizes.elements, packed.sizes.payload_bytes, encoded_bytes(frames), None)
+    return Cost.of(packed, frames)._replace(wire_bytes=None)
 
 
 def simulate(config: RunConfig, config_folder: Path, init_from: Path | None) -> ExitCode:

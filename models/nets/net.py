@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 import torch
@@ -14,7 +15,7 @@ _BATCH_SIZE = 256
 """Samples per evaluation batch: bounds memory, changes no result beyond rounding."""
 
 
-class Net(nn.Module):
+class Net(nn.Module, ABC):
     """A classifier in two parts: `features` gives [B, D], `head` is linear from D to the classes."""
 
     head: nn.Linear
@@ -23,9 +24,9 @@ class Net(nn.Module):
         super().__init__()
         self.head = nn.Linear(feature_dim, num_classes)
 
+    @abstractmethod
     def features(self, x: torch.Tensor) -> torch.Tensor:
         """Return the features [B, D] of samples [B, ...]."""
-        raise NotImplementedError
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return the logits [B, C]."""
