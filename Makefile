@@ -16,7 +16,7 @@ demo: $(STAMP)  ## train the main job: a coordinator and four client processes o
 	@$(BIN)/coordinator loopback
 
 test: $(STAMP)  ## run all tests, among them ruff, mypy and the dependency rules
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-slow: $(STAMP)  ## run the tests that are left out there: every method, simulated and in real processes
 	@$(BIN)/python -m pytest -m slow
