@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from coordinator.config import RunConfig
 from coordinator.daemon import Coordinator
 from coordinator.display import Display
@@ -84,19 +86,20 @@ def recorded(order: Order, go: Go) -> ExitCode:
     """Let a run go to its end, and print its table, the run folder first and last; a new run's folder is made.
 
     Raises:
-        ConfigError: the data set's label map cannot be known, the address not be bound, or the store not be opened.
+        ConfigError: the settings do not fit each other, the data set's label map cannot be known, the address not be
+            bound, or the store not be opened.
     """
     if order.folder is not None and order.folder.read_summary().get("outcome") == "finished":
         return _tell_finished(order.folder)
-    classes = dataset_classes(order.config.data)
-    start = read_start(order.init_from, order.config.spec("", classes)) if order.init_from is not None else None
+    spec = order.config.spec("", dataset_classes(order.config.data))
+    start = read_start(order.init_from, spec) if order.init_from is not None else None
     folder = order.folder or RunFolder.create(order.config, time.strftime("%Y%m%d-%H%M%S"))
     print(f"run folder: {folder.path}", flush=True)
     display = Display(sys.stderr, log_path=folder.log_path)
     try:
         record = RunRecord(folder, order.config, order.mode, order.modules, display, start)
         with contextlib.closing(record):
-            code = go(order.config.spec(folder.run_id, classes), record)
+            code = go(msgspec.structs.replace(spec, run_id=folder.run_id), record)
         if code == ExitCode.INTERRUPTED and order.can_go_on:
             display.note(f"to go on: coordinator {order.mode} --resume {shlex.quote(str(folder.path))}")
     except (ConfigError, StoreError, OSError) as error:

@@ -130,6 +130,10 @@ def _simulate(args: argparse.Namespace) -> int:
 
 def _check_config(args: argparse.Namespace) -> int:
     config, _ = _load(args.config, args.set)
+
+    from models.data import dataset_classes
+
+    config.spec("", dataset_classes(config.data))
     print(config.to_toml(), end="")
     return ExitCode.FINISHED
 

@@ -105,21 +105,24 @@ class RunConfig(Section, frozen=True):
         """Return what clients need to know of the run, over this label map.
 
         Raises:
-            ConfigError: more classes are to be public than there are.
+            ConfigError: more classes are to be public than there are, or the method's settings do not fit the run.
         """
-        return RunSpec(
+        method = methods.find(self.method_name)
+        spec = RunSpec(
             run_id=run_id,
             seed=self.run.seed,
             num_rounds=self.run.num_rounds,
             method=self.method_name,
             method_config={key: value for key, value in self.method.items() if key != "name"},
             classes=list(classes),
-            data=self.data.settled(methods.find(self.method_name).public_per_class, len(classes)),
+            data=self.data.settled(method.public_per_class, len(classes)),
             model=self.model,
             training=self.training,
             evaluation=self.evaluation,
             wire=self.wire,
         )
+        method.check(spec, methods.read_config(method, spec.method_config))
+        return spec
 
     def to_toml(self) -> str:
         """Return the whole config as TOML; `load` reads the same config from it."""

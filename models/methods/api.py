@@ -77,6 +77,10 @@ class Exchange:
     trains: bool = True
 
 
+def any_run(spec: RunSpec, config: Any) -> None:
+    """Refuse no run."""
+
+
 @dataclass(frozen=True)
 class Method:
     """A registered method: what daemons, reports, byte prediction and the README's table know of it."""
@@ -96,6 +100,8 @@ class Method:
     """Accuracy rules of a client's own state after local training, beside `LOCAL_RULES`."""
     global_rules: tuple[str, ...] = ()
     """Accuracy rules that need the new global state."""
+    check: Callable[[RunSpec, Any], None] = any_run
+    """Raises `ConfigError` for a run that the method's settings do not fit; asked before anything is started."""
     net: str = ""
     """`module:function` of `(net, spec, config)` that returns the client's net with the method's own layers, if any."""
     public_per_class: int = 0
@@ -117,7 +123,12 @@ class Method:
         return (*LOCAL_RULES, *self.local_rules) if self.needs_net else self.local_rules
 
     def make_server(self, spec: RunSpec, config: Any) -> Server:
-        """Import and build the server half."""
+        """Import and build the server half.
+
+        Raises:
+            ConfigError: see `check`.
+        """
+        self.check(spec, config)
         made = _load(self.server)(spec, config)
         assert isinstance(made, Server)
         return made

@@ -51,6 +51,14 @@ def test_a_bad_config_is_one_line_and_exit_2(tmp_path: Path, command: str) -> No
     assert done.stderr == "coordinator: run.toml [round]: unknown key 'fractoin'; did you mean 'fraction'?\n"
 
 
+@pytest.mark.parametrize("command", ["loopback", "simulate", "check-config"])
+def test_settings_that_do_not_fit_each_other_are_one_line_and_leave_nothing(tmp_path: Path, command: str) -> None:
+    settings = (f"run.dir={tmp_path}", "method.name=tinyproto-fp", "method.prototype_dim=51")
+    done = coordinator(command, *(word for setting in settings for word in ("--set", setting)))
+    assert (done.returncode, done.stdout, list(tmp_path.iterdir())) == (ExitCode.BAD_CONFIG, "", [])
+    assert done.stderr == "coordinator: [method] prototype_dim = 51: expected at most [model] feature_dim = 50\n"
+
+
 @pytest.mark.parametrize("args", [[], ["serve"], ["check-confg"], ["check-config", "--sett", "a.b=1"]])
 def test_bad_arguments_are_exit_2(args: list[str]) -> None:
     done = coordinator(*args)

@@ -54,6 +54,23 @@ def test_the_spec_has_numbers_for_the_public_samples() -> None:
 
 
 @pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        (["method.name=tinyproto-fp", "method.prototype_dim=51"], "prototype_dim = 51: expected at most"),
+        (["method.name=refprotofl", "method.budget=1000000"], "budget = 1000000: expected at most"),
+        (["method.name=gfpl", "method.projection_dim=2"], "projection_dim = 2: expected at least 3"),
+    ],
+)
+def test_a_methods_settings_must_fit_the_run(settings: list[str], named: str) -> None:
+    with pytest.raises(ConfigError, match=named):
+        load(None, settings).spec("mine-1", list("abc"))
+
+
+def test_a_setting_without_use_need_not_fit() -> None:
+    load(None, ["method.name=tinyproto-fp", "method.cps=false", "method.prototype_dim=51"]).spec("mine-1", list("abc"))
+
+
+@pytest.mark.parametrize(
     ("settings", "min_clients"),
     [
         (["data.num_clients=1"], 1),

@@ -24,7 +24,7 @@ import numpy as np
 
 from models.methods.api import Exchange, Facts, Method
 from models.methods.fedproto import METHODS as BASELINES
-from models.spec import NotNegativeReal, Positive, PositiveReal, Section
+from models.spec import ConfigError, NotNegativeReal, Positive, PositiveReal, RunSpec, Section
 from wire.payload import Record, class_ids, values
 
 
@@ -59,6 +59,11 @@ def squared_error_weight(feature_dim: int) -> float:
     return feature_dim / 50
 
 
+def _check(spec: RunSpec, config: Config) -> None:
+    if spec.num_classes < 2:
+        raise ConfigError(f"{spec.method}: expected at least 2 classes to keep apart, got {spec.classes}")
+
+
 def _downlink_dims(facts: Facts) -> dict[str, int]:
     return {"K": facts.num_classes, "D": facts.feature_dim, "C": facts.num_classes_known}
 
@@ -80,5 +85,6 @@ METHODS = (
         client="models.methods.fedtgp.client:FedTgpClient",
         default_rule=_BASELINE.default_rule,
         global_rules=_BASELINE.global_rules,
+        check=_check,
     ),
 )

@@ -14,7 +14,7 @@ from models.methods.api import RoundFailedError, Server, Update
 from models.methods.fedtgp import Downlink
 from models.methods.fedtgp.nets import GlobalPrototypes, tgp_margin, train_prototypes
 from models.nets import load_net_arrays, net_arrays
-from models.spec import ConfigError, RunSpec
+from models.spec import RunSpec
 from models.training import warm_up
 from wire.payload import Record
 
@@ -48,8 +48,6 @@ class FedTgpServer(Server):
 
     def __init__(self, spec: RunSpec, config: Any) -> None:
         super().__init__(spec, config)
-        if spec.num_classes < 2:
-            raise ConfigError(f"{spec.method}: expected at least 2 classes to keep apart, got {spec.classes}")
         seeding.set_threads(spec.training.threads)
         self.load({})
         warm_up(self._net, spec.training)

@@ -32,7 +32,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from models.methods.api import Exchange, Facts, Method
-from models.spec import NotNegativeReal, Positive, PositiveReal, Section
+from models.methods.gfpl.etf import check_width
+from models.spec import NotNegativeReal, Positive, PositiveReal, RunSpec, Section
 from wire.payload import Nothing, Record, RecordError, class_ids, counts, scalar, values
 
 ROUNDING = 1 / 255
@@ -148,6 +149,12 @@ def most_components(num_samples: int, config: Any) -> int:
     return max(1, min(config.num_components, num_samples // 2)) if num_samples else 0
 
 
+def _check(spec: RunSpec, config: Config) -> None:
+    """Refuse a run that has no frame: it needs more dimensions, or more classes."""
+    if config.dual_classifier:
+        check_width(config.projection_dim, spec.num_classes)
+
+
 def _no_dims(facts: Facts) -> dict[str, int]:
     return {}
 
@@ -178,6 +185,7 @@ METHODS = (
         ),
         server="models.methods.gfpl.server:GfplServer",
         client="models.methods.gfpl.client:GfplClient",
+        check=_check,
         net="models.methods.gfpl.nets:with_projection",
         default_rule="head",
         local_rules=("etf", "head_etf", "own_head", "own_etf", "own_head_etf"),

@@ -11,23 +11,17 @@ import numpy as np
 from models import seeding
 from models.methods.api import RoundFailedError, Server, Update
 from models.methods.gfpl import Mixture, Mixtures, Schedule, Uplink, flattened, interacts
-from models.methods.gfpl.etf import check_width, equiangular_frame
+from models.methods.gfpl.etf import equiangular_frame
 from models.methods.gfpl.fusion import Components, fuse
 from models.spec import RunSpec
 from wire.payload import Record
 
 
 class GfplServer(Server):
-    """Holds the fused mixture of every class of which one has come.
-
-    Raises:
-        ConfigError: the frame needs more dimensions, or more classes.
-    """
+    """Holds the fused mixture of every class of which one has come."""
 
     def __init__(self, spec: RunSpec, config: Any) -> None:
         super().__init__(spec, config)
-        if config.dual_classifier:
-            check_width(config.projection_dim, spec.num_classes)
         self._fused: dict[int, Mixture] = {}
 
     def constants(self) -> Mapping[str, Mapping[str, np.ndarray]]:

@@ -121,6 +121,11 @@ def initial_adapter(spec: RunSpec, config: Config) -> np.ndarray:
     return np.concatenate(drawn).astype(np.float32)
 
 
+def _check(spec: RunSpec, config: Config) -> None:
+    """Refuse a budget that is larger than the adapter."""
+    config.num_sent(adapter_size(config, spec.model.feature_dim, spec.num_classes))
+
+
 def _adapter_size(facts: Facts) -> int:
     return adapter_size(facts.config, facts.feature_dim, facts.num_classes)
 
@@ -161,6 +166,7 @@ METHODS = (
         client="models.methods.refprotofl.client:RefProtoFLClient",
         default_rule="global_adapter",
         global_rules=("global_adapter",),
+        check=_check,
         net="models.methods.refprotofl.nets:with_adapter",
         public_per_class=20,
     ),

@@ -19,14 +19,8 @@ class RefProtoFLServer(Server):
     """Holds the adapter and the last anchor of every class that has had one."""
 
     def __init__(self, spec: RunSpec, config: Any) -> None:
-        """Start before the first round.
-
-        Raises:
-            ConfigError: the budget is larger than the adapter.
-        """
         super().__init__(spec, config)
         self._size = adapter_size(config, spec.model.feature_dim, spec.num_classes)
-        config.num_sent(self._size)
         self.load({})
 
     def constants(self) -> Mapping[str, Mapping[str, np.ndarray]]:

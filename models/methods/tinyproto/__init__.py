@@ -37,7 +37,7 @@ import numpy as np
 
 from models.methods.api import Exchange, Facts, Method
 from models.methods.fedproto import METHODS as BASELINES
-from models.spec import NotNegativeReal, Positive, PositiveReal, Section
+from models.spec import ConfigError, NotNegativeReal, Positive, PositiveReal, RunSpec, Section
 from wire.payload import Record, class_ids, digest_of, indices, scalar, values
 
 
@@ -102,6 +102,15 @@ def kept_dim(config: Config, feature_dim: int) -> int:
     return config.prototype_dim if config.cps else feature_dim
 
 
+def _check(spec: RunSpec, config: Config) -> None:
+    """Refuse a run whose prototypes cannot be sparse or have no other to keep apart from."""
+    if kept_dim(config, spec.model.feature_dim) > spec.model.feature_dim:
+        expected = f"expected at most [model] feature_dim = {spec.model.feature_dim}"
+        raise ConfigError(f"[method] prototype_dim = {config.prototype_dim}: {expected}")
+    if spec.num_classes < 2:
+        raise ConfigError(f"{spec.method}: expected at least 2 classes, got {spec.classes}")
+
+
 def _downlink_dims(facts: Facts) -> dict[str, int]:
     return {"C": facts.num_classes_known, "S": kept_dim(facts.config, facts.feature_dim)}
 
@@ -127,6 +136,7 @@ METHODS = (
         client="models.methods.tinyproto.client:TinyProtoClient",
         default_rule=_BASELINE.default_rule,
         global_rules=_BASELINE.global_rules,
+        check=_check,
     ),
     Method(
         name="tinyproto-ft",
@@ -138,5 +148,6 @@ METHODS = (
         client="models.methods.tinyproto.client:TinyProtoTgpClient",
         default_rule=_BASELINE.default_rule,
         global_rules=_BASELINE.global_rules,
+        check=_check,
     ),
 )

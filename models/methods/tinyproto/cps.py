@@ -12,19 +12,6 @@ from models.spec import ConfigError, RunSpec
 from wire.payload import Payload
 
 
-def check_sizes(spec: RunSpec, config: Config) -> None:
-    """Refuse a run whose prototypes cannot be sparse or have no other to keep apart from.
-
-    Raises:
-        ConfigError: s is more than d, or there is one class.
-    """
-    if config.prototype_dim > spec.model.feature_dim:
-        expected = f"expected at most [model] feature_dim = {spec.model.feature_dim}"
-        raise ConfigError(f"[method] prototype_dim = {config.prototype_dim}: {expected}")
-    if spec.num_classes < 2:
-        raise ConfigError(f"{spec.method}: expected at least 2 classes, got {spec.classes}")
-
-
 def draw_masks(seed: int, num_classes: int, feature_dim: int, prototype_dim: int) -> np.ndarray:
     """Return the features that each class keeps, int64 [C, S] and ascending in each row, equal in every process.
 

@@ -11,9 +11,8 @@ from models.methods.api import Server
 from models.methods.fedproto.server import FedProtoServer
 from models.methods.tinyproto import Downlink, kept_dim
 from models.methods.tinyproto.aps import aggregation_factors, scaling_constant
-from models.methods.tinyproto.cps import check_sizes, held_masks, write_masks
+from models.methods.tinyproto.cps import held_masks, write_masks
 from models.prototypes import ClassSums
-from models.spec import RunSpec
 from wire.payload import Record
 
 
@@ -22,10 +21,6 @@ class SparseServer(Server):
 
     masks: np.ndarray
     """The features that each class keeps, int64 [C, S]: part of the state, for its prototypes are in their terms."""
-
-    def __init__(self, spec: RunSpec, config: Any) -> None:
-        check_sizes(spec, config)
-        super().__init__(spec, config)
 
     def constants(self) -> Mapping[str, Mapping[str, np.ndarray]]:
         """Return the masks."""
