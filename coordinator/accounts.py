@@ -47,6 +47,10 @@ class ExchangeAccount:
         """The clients whose updates were accepted."""
         return [client for client, entry in self._entries.items() if entry.accepted]
 
+    def was_asked(self, client: str) -> bool:
+        """Say whether the client's task is counted."""
+        return self._entries[client].sent
+
     def task_sent(self, client: str, cost: Cost, at: float | None) -> None:
         """Count a downlink; a repeated one only as bytes on the wire."""
         entry = self._entries[client]

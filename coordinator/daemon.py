@@ -202,6 +202,8 @@ class Coordinator:
             return
         exchange, num_train = self._conductor.exchange, self._lobby.announced[client].num_train
         exchange.accept(client, num_train, packed)
+        if not self._ledger.was_asked(client):  # not since a restart, so it was before that
+            self._ledger.task_sent(client, self._task_cost(client), None)
         now = self._now()
         self._ledger.update_accepted(client, Cost.of(packed, frames), Report.of(update.evaluations, timing), now)
         self._record.put_update(update, client, num_train, frames, timing, lambda: self._on_durable(client, exchange))
@@ -214,10 +216,10 @@ class Coordinator:
         refusal = self._rounds.refusal_of(client, round, exchange)
         if run != self._token:
             refusal = rounds.Refuse(client, RefusalCode.STALE, f"this is run {self._spec.run_id}")
+        elif refusal is None and client not in self._lobby.announced:
+            refusal = rounds.Refuse(client, RefusalCode.NOT_OPEN, f"{client} has not said that it is ready")
         if refusal is None:
             return True
-        if refusal.code == RefusalCode.STALE and run == self._token and self._rounds.is_opening(round, exchange):
-            return False
         self._refuse(refusal)
         if refusal.code == RefusalCode.DUPLICATE and self._conductor.exchange.is_durable(client):
             self._lobby.send(client, encode(Ack(self._token, round, exchange)), self._now())
@@ -236,8 +238,10 @@ class Coordinator:
             self._lobby.send(client, encode(acks[client]), self._now())
 
     def _refuse(self, refusal: rounds.Refuse) -> None:
-        self._ledger.refused(refusal.code)
-        self._display.note(f"{refusal.client}: update refused ({refusal.code}): {refusal.reason}")
+        """Refuse an update; one that is only early is still to come, so it is neither counted nor told of."""
+        if refusal.code != RefusalCode.NOT_OPEN:
+            self._ledger.refused(refusal.code)
+            self._display.note(f"{refusal.client}: update refused ({refusal.code}): {refusal.reason}")
         where = (self._token, self._rounds.round, self._rounds.exchange)
         message = Refusal(refusal.code, refusal.reason, False, *where)
         self._lobby.send(refusal.client, encode(message), self._now())
@@ -322,6 +326,10 @@ class Coordinator:
     def _encode_task(self, kept: int, downlink: Packed) -> Frames:
         task = Task(self._token, self._rounds.round, self._rounds.exchange, kept, self._rounds.base)
         return encode(task, downlink, self._config.transport.max_message_bytes)
+
+    def _task_cost(self, client: str) -> Cost:
+        downlink = self._conductor.exchange.downlink
+        return Cost.of(downlink, self._encode_task(self._rounds.kept.get(client, 0), downlink))
 
     async def _work(self) -> None:
         """Begin the server half, let clients in, then carry out what the rounds instruct."""

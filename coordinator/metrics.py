@@ -116,6 +116,10 @@ class Ledger:
         """
         self._opened().task_sent(client, cost, at)
 
+    def was_asked(self, client: str) -> bool:
+        """Say whether this client's downlink of the open exchange is counted."""
+        return self._opened().was_asked(client)
+
     def update_accepted(self, client: str, cost: Cost, report: Report, at: float | None) -> None:
         """Count an update and what its client says of it."""
         self._opened().update_accepted(client, cost, report, at)

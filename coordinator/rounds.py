@@ -18,7 +18,8 @@ has. Below quorum each progress report puts the deadline off to `deadline_s` aft
 `max_exchange_s` after opening; then the round is recorded as failed and everybody goes back to its start.
 
 An update is refused, and the refusal says where the run is now, if it is for another round or exchange or for one that
-has closed (`stale`), from somebody outside the cohort (`not_in_cohort`) or came already (`duplicate`).
+has closed (`stale`), from somebody outside the cohort (`not_in_cohort`) or came already (`duplicate`). One that was made
+before a restart and comes before its exchange is open again is to be held until its client is asked (`not_open`).
 
 The cohort of a round is those ready clients whose SHA-256 of (seed, round, client id) is smallest: nothing depends on
 who came first.
@@ -158,11 +159,6 @@ class Rounds:
             return Finish("failed", "no round was completed")
         return Finish("finished") if self._is_evaluated else None
 
-    def is_opening(self, round: int, exchange: int) -> bool:
-        """Say whether this exchange is about to open: who has an uplink for it from before a restart is asked then."""
-        here = (round, exchange) == (self.round, self.exchange)
-        return here and self.phase in (Phase.WAITING, Phase.CONFIGURING)
-
     def handle(self, event: Event) -> list[Instruction]:
         """Take one event and return the instructions that follow from it."""
         if self.phase is Phase.OVER:
@@ -176,6 +172,8 @@ class Rounds:
             return Refuse(client, RefusalCode.STALE, f"update of round {round}, exchange {exchange}, but {here}")
         if client in self.answered:
             return Refuse(client, RefusalCode.DUPLICATE, f"an update of round {round}, exchange {exchange} is in hand")
+        if self.phase in (Phase.WAITING, Phase.CONFIGURING):
+            return Refuse(client, RefusalCode.NOT_OPEN, f"{here}, which is not open yet")
         if self.phase is not Phase.COLLECTING:
             return Refuse(client, RefusalCode.STALE, f"{here}, which takes no updates now")
         if client not in self.cohort:

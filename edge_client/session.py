@@ -17,9 +17,11 @@ and the work for the run that the welcome named:
     HOLDING    the uplink of the last task is here and not yet acknowledged or refused
 
 Losing the link does not touch the work: the trainer trains on, and what it made is sent after the next welcome, again
-and again until the coordinator acknowledges or refuses it. A task that comes while another is worked on replaces it;
-the same task again (after a reconnect) changes nothing, or sends the held uplink again. A welcome to another run drops
-all work. A permanent refusal ends the client.
+and again until the coordinator acknowledges or refuses it, but once on one link: it can be lost only with that. It goes
+out ahead of `Ready`, so that a coordinator that has it need not send its task. If the coordinator says that the exchange
+is not open yet, the held uplink goes out once more when its task comes. A task that comes while another is worked on
+replaces it; the same task again changes nothing else. A welcome to another run drops all work. A permanent refusal ends
+the client.
 """
 
 from __future__ import annotations
@@ -116,6 +118,7 @@ class Session:
         self._ping_at = 0.0
         self._ready: Ready | None = None
         self._uplink_bytes = 0
+        self._is_sent = False
         self._restarts = 0
         self._said: set[str] = set()
 
@@ -201,10 +204,10 @@ class Session:
             self.work = Work.PREPARING
             self.task, self._ready, self._restarts = None, None, 0
             return [*found, DropUplink(), Prepare(welcome)]
-        if self._ready is not None:
-            found.append(Send(self._ready))
         if self.work is Work.HOLDING:
             found += self._offer_or_send()
+        if self._ready is not None:
+            found.append(Send(self._ready))
         return found
 
     def _on_constant(self, constant: Constant, at: float) -> Iterable[Instruction]:
@@ -221,7 +224,7 @@ class Session:
         if task.run != self.run or self.work in (Work.NONE, Work.PREPARING):
             return []
         if self.task == (task.round, task.exchange) and self.work is Work.HOLDING:
-            return self._offer_or_send()
+            return [] if self._is_sent else self._offer_or_send()
         if self.task == (task.round, task.exchange) and self.work is Work.WORKING:
             return []
         self.task = (task.round, task.exchange)
@@ -244,6 +247,7 @@ class Session:
         return self._offer_or_send() if self.link is Link.UP else []
 
     def _offer_or_send(self) -> list[Instruction]:
+        self._is_sent = True
         if self._uplink_bytes <= UNASKED_BYTES or self.task is None:
             return [SendUplink()]
         return [Send(Offer(self.run, *self.task, self._uplink_bytes))]
@@ -270,6 +274,9 @@ class Session:
             self.link = Link.JOINING
             self._joined_by = at + JOIN_S
             return [OpenLink()]
+        if refusal.code == RefusalCode.NOT_OPEN:
+            self._is_sent = False
+            return []
         found: list[Instruction] = [Say(f"the coordinator refused the update ({refusal.code}): {refusal.reason}")]
         if self.work is Work.HOLDING and self._ends_holding(refusal):
             self.work = Work.IDLE

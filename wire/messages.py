@@ -203,6 +203,7 @@ class RefusalCode:
     MODEL = "model"
 
     UNKNOWN_SESSION = "unknown_session"
+    NOT_OPEN = "not_open"
     STALE = "stale"
     DUPLICATE = "duplicate"
     NOT_IN_COHORT = "not_in_cohort"

@@ -311,13 +311,16 @@ def test_a_run_that_was_over_is_over_again(position: Position, end: Finish) -> N
 
 
 def test_an_update_that_comes_before_its_exchange_is_open_again_is_early() -> None:
+    def code(exchange: int) -> str | None:
+        refusal = run.rounds.refusal_of("b", 2, exchange)
+        return refusal.code if refusal is not None else None
+
     run = Run(MIDWAY, num_exchanges=2)
-    assert run.rounds.is_opening(2, 1)
-    assert not run.rounds.is_opening(2, 0)
+    assert (code(1), code(0)) == ("not_open", "stale")
     run.ready("b")
-    assert run.rounds.is_opening(2, 1)
+    assert (code(1), code(0)) == ("not_open", "stale")
     run.feed(Configured)
-    assert not run.rounds.is_opening(2, 1)
+    assert (code(1), code(0)) == (None, "stale")
 
 
 def test_between_rounds_a_restarted_run_opens_its_next_round_as_usual() -> None:

@@ -75,19 +75,19 @@ def test_an_update_after_the_exchange_has_closed_is_stale() -> None:
     assert refused(run.update("c")) == ("stale", text)
 
 
-def test_an_update_before_the_exchange_opens_is_stale_whoever_answered_the_last_one() -> None:
+def test_an_update_before_the_exchange_opens_is_early_whoever_answered_the_last_one() -> None:
     run = Run(num_exchanges=2)
     run.open()
     run.updates("abc")
     run.feed(Aggregated)
-    assert refused(run.update("a"))[0] == "stale"
+    assert refused(run.update("a"))[0] == "not_open"
     run.feed(Configured)
     run.updates("abc")
     for client in "ab":
         run.feed(ClientGone, client)
     run.feed(Aggregated)
     assert run.rounds.phase is Phase.WAITING
-    assert refused(run.update("a"))[0] == "stale"
+    assert refused(run.update("a"))[0] == "not_open"
 
 
 def test_an_update_from_outside_the_cohort_is_refused_and_hears_the_cohort() -> None:

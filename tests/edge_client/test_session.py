@@ -122,7 +122,8 @@ def test_an_uplink_is_sent_again_after_every_welcome() -> None:
     client = Client().hold()
     for _ in range(3):
         client.cut()
-        assert client.join() == [Say("joined run run-7"), Send(READY), SendUplink()]
+        assert client.join() == [Say("joined run run-7"), SendUplink(), Send(READY)]
+        assert client.hear(task()) == []
     client.hear(ACK)
     client.cut()
     assert client.join() == [Say("joined run run-7"), Send(READY)]
@@ -132,7 +133,7 @@ def test_a_large_uplink_is_offered_again_after_a_welcome() -> None:
     client = Client().hold(LARGE)
     client.hear(GRANT)
     client.cut()
-    assert client.join() == [Say("joined run run-7"), Send(READY), Send(OFFER)]
+    assert client.join() == [Say("joined run run-7"), Send(OFFER), Send(READY)]
 
 
 def test_an_uplink_that_is_made_without_a_link_waits_for_the_welcome() -> None:
@@ -141,7 +142,7 @@ def test_an_uplink_that_is_made_without_a_link_waits_for_the_welcome() -> None:
     assert client.made() == []
     client.tick()
     assert client.session.link is Link.JOINING
-    assert client.hear(welcome())[-1] == SendUplink()
+    assert client.hear(welcome())[-2:] == [SendUplink(), Send(READY)]
 
 
 def test_a_lost_link_does_not_stop_the_training() -> None:
@@ -152,12 +153,21 @@ def test_a_lost_link_does_not_stop_the_training() -> None:
     assert client.made() == [SendUplink()]
 
 
-def test_the_same_task_again_changes_nothing_or_sends_the_held_uplink() -> None:
+def test_the_same_task_again_changes_nothing() -> None:
     client = Client().work()
     assert client.hear(task()) == []
     client.made(LARGE)
-    assert client.hear(task()) == [Send(OFFER)]
+    assert client.hear(task()) == []
     assert client.current_work() is Work.HOLDING
+
+
+@pytest.mark.parametrize(("size_bytes", "sent"), [(SMALL, SendUplink()), (LARGE, Send(OFFER))])
+def test_an_uplink_that_came_too_early_is_sent_once_more_when_it_is_asked_for(size_bytes: int, sent: Send) -> None:
+    client = Client().hold(size_bytes)
+    assert client.hear(refusal("not_open", round=1)) == []
+    assert client.current_work() is Work.HOLDING
+    assert client.hear(task()) == [sent]
+    assert client.hear(task()) == []
 
 
 @pytest.mark.parametrize("newer", [task(2), task(1, 1)])

@@ -150,7 +150,7 @@ def test_unknown_session_makes_the_client_say_hello_again_and_keeps_the_work() -
     assert (client.session.link, client.session.work) == (Link.JOINING, Work.HOLDING)
     assert client.hear(refusal("unknown_session")) == []
     assert client.session.next_wakeup() == client.at + JOIN_S
-    assert client.hear(welcome())[-2:] == [Send(READY), SendUplink()]
+    assert client.hear(welcome())[-2:] == [SendUplink(), Send(READY)]
 
 
 def test_messages_that_no_session_expects_change_nothing() -> None:

@@ -48,6 +48,7 @@ class SessionMachine(RuleBasedStateMachine):
         self.done: Place | None = None
         self.frames: Place | None = None
         self.held: Place | None = None
+        self.is_sent = False
         self.may_drop = False
         self.num_restarts = 0
         self.feed(events.Ticked(self.at))
@@ -129,8 +130,7 @@ class SessionMachine(RuleBasedStateMachine):
         found = self.hear(welcome(run), may_drop=is_new)
         assert self.session.link is Link.UP
         assert any(isinstance(instruction, events.Prepare) for instruction in found) == is_new
-        if self.held is not None:
-            assert is_sent_or_offered(found[-1])
+        assert self.held is None or is_sent_or_offered(found[1])
 
     @precondition(lambda self: not self.ended and self.session.link is Link.UP and self.session.work is not Work.NONE)
     @rule(steps=st.sampled_from([(0, 0), (0, 1), (1, 0)]), run=runs)
@@ -141,9 +141,10 @@ class SessionMachine(RuleBasedStateMachine):
         if place == self.done:
             return
         is_ours = run == self.session.run and self.session.work not in (Work.NONE, Work.PREPARING)
+        was_sent = self.is_sent
         found = self.hear(Task(run, *place, 0, 0), may_drop=is_ours and place != self.held)
         if is_ours and place == self.held:
-            assert is_sent_or_offered(found[-1])
+            assert not found if was_sent else is_sent_or_offered(found[-1])
         elif is_ours and self.started != place:
             raise AssertionError("a task was left lying")
 
@@ -175,6 +176,12 @@ class SessionMachine(RuleBasedStateMachine):
         assert not is_final or self.held is None
         if was_held and self.held is None:
             self.started = None
+
+    @has_run
+    @rule()
+    def hear_not_open(self) -> None:
+        assert self.hear(refusal("not_open", *self.place(0))) == []
+        self.is_sent = False
 
     @linked
     @rule()
@@ -275,12 +282,14 @@ class SessionMachine(RuleBasedStateMachine):
         if isinstance(instruction, events.OpenLink):
             self.is_connected = True
         elif isinstance(instruction, events.CloseLink):
-            self.is_connected = False
+            self.is_connected = self.is_sent = False
         elif isinstance(instruction, events.Send | events.SendUplink):
             self.check_sent(instruction)
+            self.is_sent = self.is_sent or is_sent_or_offered(instruction)
         elif isinstance(instruction, events.DropUplink):
             assert self.held is None or self.may_drop
             self.held = self.frames = None
+            self.is_sent = False
         elif isinstance(instruction, events.Exit):
             assert instruction.code in (ExitCode.REFUSED, ExitCode.FAILED)
             assert instruction.reason

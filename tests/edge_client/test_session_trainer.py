@@ -84,7 +84,7 @@ def test_a_trainer_that_dies_after_its_task_does_not_cost_the_held_uplink() -> N
     assert client.made() == []
     assert client.current_work() is Work.HOLDING
     client.feed(LinkLost, "cut")
-    assert client.join()[-1] == SendUplink()
+    assert client.join()[-2:] == [SendUplink(), Send(READY)]
 
 
 def test_the_connection_outlives_the_trainer() -> None:
