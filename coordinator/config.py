@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import tomli_w
 
+from coordinator.rounds import RoundRules
 from models import methods
 from models.data import DATASETS
 from models.methods.api import Method
@@ -100,6 +101,20 @@ class RunConfig(Section, frozen=True):
     def min_available_clients(self) -> int:
         """How many clients must be there before a round opens."""
         return self.round.min_available_clients or self.data.num_clients
+
+    def round_rules(self, num_exchanges: int) -> RoundRules:
+        """Return the settings that decide when an exchange closes, for a method of so many exchanges a round."""
+        return RoundRules(
+            seed=self.run.seed,
+            num_rounds=self.run.num_rounds,
+            num_exchanges=num_exchanges,
+            fraction=self.round.fraction,
+            min_clients=self.round.min_clients,
+            min_available_clients=self.min_available_clients,
+            deadline_s=self.round.deadline_s,
+            max_exchange_s=self.round.max_exchange_s,
+            max_failed_rounds=self.round.max_failed_rounds,
+        )
 
     def spec(self, run_id: str, classes: Sequence[str]) -> RunSpec:
         """Return what clients need to know of the run, over this label map.

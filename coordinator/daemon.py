@@ -23,13 +23,14 @@ from coordinator.grants import Grants
 from coordinator.lobby import Events, Frames, Lobby
 from coordinator.loopback_clients import Clients
 from coordinator.metrics import Cost, Ledger
-from coordinator.record import RunRecord
-from coordinator.rounds import Phase, RoundRules, Rounds
+from coordinator.record import RunRecord, outcome_of
+from coordinator.rounds import Phase, Rounds
 from coordinator.run_folder import run_token
 from coordinator.server_half import ServerHalf, ServerHalfError
 from coordinator.store import StoreError
 from coordinator.tally import Report
 from models import methods
+from models.failpoints import reach
 from models.spec import RunSpec
 from wire.encoding import Packed, decode, encode
 from wire.errors import DecodeError, EncodeError
@@ -78,7 +79,7 @@ class Coordinator:
         self._method = methods.find(spec.method)
         self._token = run_token(spec.run_id)
         self._ledger = Ledger(spec, self._method)
-        self._rounds = Rounds(round_rules(config, len(self._method.exchanges)), record.standing.position)
+        self._rounds = Rounds(config.round_rules(len(self._method.exchanges)), record.standing.position)
         plain = msgspec.to_builtins(spec)
         self._half = ServerHalf(
             plain, modules, record.folder.log_path, config.training.threads, config.round.max_exchange_s
@@ -141,6 +142,7 @@ class Coordinator:
     async def _farewell(self, code: ExitCode, reason: str) -> ExitCode:
         """Tell the clients, hear their goodbyes, and write down how the run ended; return the exit code."""
         outcome = outcome_of(code)
+        reach("run.over")
         if self._timer is not None:
             self._timer.cancel()
         self._send_acks()
@@ -155,8 +157,10 @@ class Coordinator:
                 self._display.note(f"no goodbye from {', '.join(self._lobby.clients)}")
         peaks, aggregator_peak = self._lobby.peak_rss_bytes.values(), self._half.peak_rss_bytes()
         await self._half.stop()
+        reach("goodbyes.heard")
         try:
             self._record.finish(self._ledger, self._half.state, self._half.versions, aggregator_peak, peaks, outcome)
+            reach("summary.written")
             self._record.close()
         except (OSError, StoreError) as error:
             self._display.note(f"the run's record is not complete: {error}")
@@ -195,6 +199,7 @@ class Coordinator:
     def _on_update(self, client: str, update: Update, packed: Packed, frames: Frames, timing: Timing | None) -> None:
         if not self._may_send(client, update.run, update.round, update.exchange):
             return
+        reach("update.received")
         misfit = self._conductor.misfit(client, packed, self._spec.num_classes)
         if misfit is not None:
             self._grant(self._grants.release(client))
@@ -208,6 +213,7 @@ class Coordinator:
         self._ledger.update_accepted(client, Cost.of(packed, frames), Report.of(update.evaluations, timing), now)
         self._record.put_update(update, client, num_train, frames, timing, lambda: self._on_durable(client, exchange))
         self._display.progress(update.round, update.exchange, len(exchange.accepted), len(self._rounds.cohort))
+        reach("update.accepted")
         self._grant(self._grants.release(client))
         self._feed(rounds.UpdateArrived(client, update.round, update.exchange, now))
 
@@ -226,6 +232,7 @@ class Coordinator:
         return False
 
     def _on_durable(self, client: str, exchange: OpenExchange) -> None:
+        reach("update.durable")
         exchange.settle(client, self._record.spills(exchange.accepted[client].packed))
         if not self._acks:
             self._loop.call_later(ACK_AFTER_S, self._send_acks)
@@ -236,6 +243,7 @@ class Coordinator:
         acks, self._acks = self._acks, {}
         for client in acks.keys() & set(self._lobby.clients):
             self._lobby.send(client, encode(acks[client]), self._now())
+            reach("ack.sent")
 
     def _refuse(self, refusal: rounds.Refuse) -> None:
         """Refuse an update; one that is only early is still to come, so it is neither counted nor told of."""
@@ -322,6 +330,7 @@ class Coordinator:
             if self._lobby.send(client, frames, self._now()):
                 self._acks.pop(client, None)
                 self._ledger.task_sent(client, Cost.of(downlink, frames), self._now())
+                reach("task.sent")
 
     def _encode_task(self, kept: int, downlink: Packed) -> Frames:
         task = Task(self._token, self._rounds.round, self._rounds.exchange, kept, self._rounds.base)
@@ -376,23 +385,3 @@ class Coordinator:
 
     def _now(self) -> float:
         return self._loop.time()
-
-
-def outcome_of(code: ExitCode) -> str:
-    """Return what clients and `summary.json` are told of how a run ended."""
-    return {ExitCode.FINISHED: "finished", ExitCode.INTERRUPTED: "interrupted"}.get(code, "failed")
-
-
-def round_rules(config: RunConfig, num_exchanges: int) -> RoundRules:
-    """Return the settings that decide when an exchange closes."""
-    return RoundRules(
-        seed=config.run.seed,
-        num_rounds=config.run.num_rounds,
-        num_exchanges=num_exchanges,
-        fraction=config.round.fraction,
-        min_clients=config.round.min_clients,
-        min_available_clients=config.min_available_clients,
-        deadline_s=config.round.deadline_s,
-        max_exchange_s=config.round.max_exchange_s,
-        max_failed_rounds=config.round.max_failed_rounds,
-    )

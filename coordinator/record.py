@@ -26,6 +26,7 @@ from models.methods import find
 from models.settings import read_toml
 from models.spec import ConfigError, RunSpec
 from wire.encoding import Packed, encode, pack, unpack
+from wire.exit_codes import ExitCode
 from wire.limits import PIPE_BYTES
 from wire.messages import Ready, Update
 from wire.payload import Payload
@@ -42,6 +43,11 @@ class Start(NamedTuple):
 
     state: Packed
     classes: frozenset[int]
+
+
+def outcome_of(code: ExitCode) -> str:
+    """Return what clients and `summary.json` are told of how a run ended."""
+    return {ExitCode.FINISHED: "finished", ExitCode.INTERRUPTED: "interrupted"}.get(code, "failed")
 
 
 def read_start(path: Path, spec: RunSpec) -> Start:

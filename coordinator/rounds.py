@@ -18,8 +18,8 @@ has. Below quorum each progress report puts the deadline off to `deadline_s` aft
 `max_exchange_s` after opening; then the round is recorded as failed and everybody goes back to its start.
 
 An update is refused, and the refusal says where the run is now, if it is for another round or exchange or for one that
-has closed (`stale`), from somebody outside the cohort (`not_in_cohort`) or came already (`duplicate`). One that was made
-before a restart and comes before its exchange is open again is to be held until its client is asked (`not_open`).
+has closed (`stale`), from somebody outside the cohort (`not_in_cohort`) or came already (`duplicate`). One that comes
+before its exchange is open again after a restart is to be held until its client is asked (`not_open`).
 
 The cohort of a round is those ready clients whose SHA-256 of (seed, round, client id) is smallest: nothing depends on
 who came first.

@@ -9,10 +9,11 @@ import socket
 
 import numpy as np
 
-from tests.integration.pairs_run import Counted, PairsRun, client_id, counted_in, save_samples
+from tests.integration.pairs_run import Counted, PairsRun, counted_in, save_samples
 from tests.integration.plugins.pairs import Echoes, Sums
 from tests.integration.processes import Process
 from tests.integration.raw_client import RawClient
+from tests.integration.served_run import client_id
 from wire.exit_codes import ExitCode
 from wire.messages import Ack, Grant, Offer, Refusal, Task, Update
 
