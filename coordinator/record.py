@@ -107,7 +107,7 @@ class RunRecord:
         self._store = Store(None if self._in_memory else folder.store_path, self._notify, self._failed)
         if "mode" not in self._store.meta():
             self._put_first(mode, modules, start)
-        self.standing = read_standing(self._store, folder.run_id, num_exchanges)
+        self.standing = read_standing(self._store, folder.run_id, num_exchanges, self._all_have_heard())
         self._start_state = self.standing.start_state
         self._announced = dict(self.standing.announced)
         self._peaks: Mapping[str, int | None] = {}
@@ -149,6 +149,11 @@ class RunRecord:
         """Yield the lines of `metrics.jsonl` that earlier processes of the run left."""
         with self.folder.metrics_path.open(encoding="utf-8") as file:
             yield from file
+
+    def _all_have_heard(self) -> bool:
+        """Say whether no client waits to hear how the run ended, if it did: only those of `serve` can outlive it."""
+        has_ended = self.folder.read_summary().get("outcome") in ("finished", "failed")
+        return has_ended or self._store.meta()["mode"] != "serve"
 
     def _put_first(self, mode: str, modules: Path, start: Start | None) -> None:
         """Store what a run must know of itself before anything has happened in it."""

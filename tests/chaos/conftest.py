@@ -11,7 +11,7 @@ from tests.chaos.supervisor import NUM_CLIENTS
 from tests.integration.pairs_run import PairsRun
 from tests.integration.processes import Processes
 
-NEEDED = {
+NEEDED: dict[str, dict[str, float]] = {
     "data": {"num_clients": NUM_CLIENTS},
     "round": {"min_clients": NUM_CLIENTS, "deadline_s": 60.0},
 }

@@ -6,12 +6,16 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
 from models.failpoints import VARIABLE
 from tests.architecture.source import modules
 
 SHARED = "models/"
 """Failure points in here are come to by trainers and by the coordinator."""
+
+MOST_COUNTED = 8
+"""How often a process may come to a point before it is killed there."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,18 @@ def points(kind: str) -> list[str]:
     return sorted(found)
 
 
+def draw_kills(seed: int, num_clients: int) -> list[Kill]:
+    """Return several kills of any processes at any points, of which not all must come to happen."""
+    random = Random(seed)
+    processes = ["coordinator", "aggregator"]
+    processes += [f"{kind}-{index:02d}" for kind in ("client", "trainer") for index in range(num_clients)]
+    kills = set()
+    for _ in range(random.randint(3, 6)):
+        process = random.choice([*processes, *["coordinator"] * 3])
+        kills.add(Kill(process, random.choice(points(process.split("-")[0])), random.randint(1, MOST_COUNTED)))
+    return sorted(kills, key=str)
+
+
 def _kinds(path: str) -> tuple[str, ...]:
     """Return what kinds of process come to the failure points of a file."""
     if path.startswith(SHARED):
@@ -48,7 +64,7 @@ def _points_in(tree: ast.AST) -> Iterator[str]:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "reach":
             (argument,) = node.args
             assert isinstance(argument, ast.Constant)
-            yield argument.value
+            yield str(argument.value)
 
 
 class Tickets:

@@ -28,7 +28,8 @@ class Supervisor:
     def __init__(self, run: ServedRun, kills: Sequence[Kill] = ()) -> None:
         self.run = run
         self.tickets = Tickets(run.folder / "tickets", kills)
-        self.num_restarts = 0
+        self._num_coordinators = 0
+        self._restarted: set[int] = set()
         self._address = f"127.0.0.1:{_free_port()}"
         self._indices = range(NUM_CLIENTS)
 
@@ -38,25 +39,26 @@ class Supervisor:
         coordinator = self._serve()
         clients = {index: self._client(index) for index in self._indices}
         while coordinator.poll() != ExitCode.FINISHED:
+            assert coordinator.poll() in (None, -signal.SIGKILL), coordinator.said
             assert time.monotonic() < give_up_at, f"not over: {self.tickets.left} are left\n{coordinator.said}"
             if _was_killed(coordinator):
                 coordinator = self._go_on(coordinator)
             for index, client in clients.items():
+                assert client.poll() in (None, -signal.SIGKILL, ExitCode.FINISHED), client.said
                 if _was_killed(client):
                     clients[index] = self._client(index)
-                    self.num_restarts += 1
+                    self._restarted.add(index)
             time.sleep(0.02)
         self._see_clients_leave(clients)
         return coordinator
 
     def _see_clients_leave(self, clients: dict[int, Process]) -> None:
-        """Every client has heard of the end, but for those that were killed then: these are stopped."""
-        for client in clients.values():
-            with contextlib.suppress(AssertionError):
-                client.wait(5.0)
-            if not client.ended:
+        """Every client has heard of the end, but for one that was killed when it did: that is stopped."""
+        for index, client in clients.items():
+            if index not in self._restarted:
+                assert client.wait() in (ExitCode.FINISHED, -signal.SIGKILL), client.said
+            elif not client.ended:
                 client.stop()
-            assert client.poll() in (ExitCode.FINISHED, ExitCode.INTERRUPTED, -signal.SIGKILL), client.said
 
     def _serve(self) -> Coordinator:
         with self._dying("coordinator", "aggregator"):
@@ -64,12 +66,12 @@ class Supervisor:
 
     def _go_on(self, killed: Coordinator) -> Coordinator:
         """Start a killed coordinator again: with its run, or anew if it had not stored that there is one."""
-        self.num_restarts += 1
+        self._num_coordinators += 1
         if not _has_begun(killed.folder):
             killed.forget()
             return self._serve()
         with self._dying("coordinator", "aggregator"):
-            return self.run.resume_at(self._address, killed.folder, name=f"resumed-{self.num_restarts}")
+            return self.run.resume_at(self._address, killed.folder, name=f"resumed-{self._num_coordinators}")
 
     def _client(self, index: int) -> Process:
         with self._dying(client_id(index), f"trainer-{index:02d}"):
