@@ -80,9 +80,8 @@ def _parser() -> argparse.ArgumentParser:
         origin = command.add_mutually_exclusive_group()
         start = "start from the global state that another run of the method ended with"
         origin.add_argument("--init-from", type=Path, metavar="RUN_DIR", help=start)
-        if command is not simulate:
-            on = "go on with a run that was stopped or killed, with its own settings"
-            origin.add_argument("--resume", type=Path, metavar="RUN_DIR", help=on)
+        on = "go on with a run that was stopped or killed, with its own settings"
+        origin.add_argument("--resume", type=Path, metavar="RUN_DIR", help=on)
     loopback.add_argument("--clients", type=int, metavar="N", help="how many clients; all of them are waited for")
     status = add("status", _status, "say where a run stands")
     status.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="the run's folder")
@@ -121,11 +120,11 @@ def _loopback(args: argparse.Namespace) -> int:
 
 
 def _simulate(args: argparse.Namespace) -> int:
-    config, folder = _load(args.config, args.set)
+    config, modules, folder = _load_run(args, "simulate", args.set)
 
     from coordinator.simulation import simulate
 
-    return simulate(config, folder, args.init_from)
+    return simulate(config, modules, args.init_from, folder)
 
 
 def _check_config(args: argparse.Namespace) -> int:
