@@ -86,6 +86,8 @@ def _parser() -> argparse.ArgumentParser:
     status = add("status", _status, "say where a run stands")
     status.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="the run's folder")
     status.add_argument("--format", choices=["text", "json"], default="text", help="default: text")
+    stop = add("stop", _stop, "end a run in order; --resume goes on with it")
+    stop.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="the run's folder")
     table = add("methods", _methods, "list the methods")
     table.add_argument("--format", choices=["text", "markdown", "json"], default="text", help="default: text")
     return parser
@@ -145,6 +147,12 @@ def _status(args: argparse.Namespace) -> int:
     status = read_status(args.run_dir)
     print(json.dumps(status, indent=1) if args.format == "json" else format_status(status))
     return ExitCode.FINISHED
+
+
+def _stop(args: argparse.Namespace) -> int:
+    from coordinator.stop import stop
+
+    return stop(args.run_dir)
 
 
 def _methods(args: argparse.Namespace) -> int:
