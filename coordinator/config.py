@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,6 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import tomli_w
 
+from coordinator.rounds import RoundRules
 from models import methods
 from models.data import DATASETS
 from models.methods.api import Method
@@ -21,6 +21,7 @@ from models.settings import (
     Tables,
     apply_settings,
     check_part,
+    is_loopback,
     is_plain_name,
     read_tables,
     refusal,
@@ -73,9 +74,15 @@ class TransportSection(Section, frozen=True):
     """`[transport]`: where clients connect, and what their connections may carry."""
 
     bind: str = "127.0.0.1:7071"
-    security: Literal["none"] = "none"
+    security: Literal["curve", "none"] = "curve"
+    keys: str = "coordinator-keys"
     max_message_bytes: Annotated[int, msgspec.Meta(ge=64 * 1024, le=2**31 - 1)] = 64 * 1024 * 1024
     heartbeat_s: Seconds = 5.0
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether connections are encrypted, and only those with enrolled keys let in."""
+        return self.security == "curve"
 
 
 class RunConfig(Section, frozen=True):
@@ -164,12 +171,14 @@ def _check_places(config: RunConfig, where: str) -> None:
     address = split_address(config.transport.bind)
     if address is None:
         raise refusal(where, "transport.bind", config.transport.bind, ADDRESS_FORM)
-    if not _is_loopback(address[0]):
+    if not config.transport.is_encrypted and not is_loopback(address[0]):
         expected = (
             "a loopback address such as 127.0.0.1:7071, because security = 'none' sends everything unencrypted and "
-            "lets anyone in; let other machines come through an SSH tunnel (ssh -N -L 7071:127.0.0.1:7071 user@server)"
+            "lets anyone in; leave out security, and make keys (coordinator keys init)"
         )
         raise refusal(where, "transport.bind", config.transport.bind, expected)
+    if not config.transport.keys:
+        raise refusal(where, "transport.keys", config.transport.keys, "a folder")
 
 
 def _check_parts(config: RunConfig, where: str) -> None:
@@ -225,10 +234,16 @@ def _check_rule(rule: str, method: Method, where: str) -> None:
         raise ConfigError(f"{where} [evaluation]: unknown rule {rule!r} of {method.name}; {nearest(rule, rules)}")
 
 
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+def round_rules(config: RunConfig, num_exchanges: int) -> RoundRules:
+    """Return the settings that decide when an exchange closes."""
+    return RoundRules(
+        seed=config.run.seed,
+        num_rounds=config.run.num_rounds,
+        num_exchanges=num_exchanges,
+        fraction=config.round.fraction,
+        min_clients=config.round.min_clients,
+        min_available_clients=config.min_available_clients,
+        deadline_s=config.round.deadline_s,
+        max_exchange_s=config.round.max_exchange_s,
+        max_failed_rounds=config.round.max_failed_rounds,
+    )

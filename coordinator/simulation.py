@@ -17,8 +17,8 @@ from pathlib import Path
 from coordinator import round_events as rounds
 from coordinator.app import Order, recorded
 from coordinator.conductor import Conductor, Contributions
-from coordinator.config import RunConfig
-from coordinator.daemon import outcome_of, round_rules
+from coordinator.config import RunConfig, round_rules
+from coordinator.daemon import outcome_of
 from coordinator.local_half import LocalHalf
 from coordinator.loopback_clients import client_names
 from coordinator.metrics import Cost, Ledger
@@ -234,7 +234,7 @@ class Simulation:
 
 def cost_of(packed: Packed, frames: list[Buffer]) -> Cost:
     """Return what a message would cost; nothing travels, so there are no bytes on a wire."""
-    return Cost.of(packed, frames)._replace(wire_bytes=None)
+    return Cost.of(packed, frames, False)._replace(wire_bytes=None)
 
 
 def simulate(config: RunConfig, config_folder: Path, init_from: Path | None) -> ExitCode:
