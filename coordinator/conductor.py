@@ -20,6 +20,7 @@ from coordinator.record import RunRecord
 from coordinator.rounds import Rounds
 from coordinator.server_half import Aggregate, Constant, RoundUnusableError
 from coordinator.standing import Standing
+from models.failpoints import reach
 from models.methods.api import Exchange, Method
 from wire.encoding import Packed
 
@@ -144,6 +145,7 @@ class Conductor:
             return standing.constants
         constants = await self._half.begin(standing.latest_state, wants_constants=True)
         await self._record.put_constants(constants)
+        reach("constants.stored")
         return constants
 
     def _reopen(self, standing: Standing, downlink: Packed) -> None:
@@ -175,10 +177,12 @@ class Conductor:
         if instruction.exchange == 0:
             self._ledger.round_opened(instruction.round, self._now())
         downlink = await self._half.configure(instruction.round, self.declared().name)
+        reach("downlink.made")
         declared = None if self._machine.evaluating else self.declared()
         self.exchange = OpenExchange(instruction.round, instruction.exchange, declared, downlink)
         self._ledger.exchange_opened(instruction.round, instruction.exchange, instruction.cohort, self._now())
         await self._record.open_exchange(instruction, downlink)
+        reach("exchange.opened")
 
     async def _aggregate(self, instruction: rounds.Aggregate) -> None:
         failure, state, told = "", None, {}
@@ -190,9 +194,11 @@ class Conductor:
                 state, told = made.state, made.metrics
             except RoundUnusableError as error:
                 failure = str(error)
+        reach("exchange.aggregated")
         lines = self._ledger.exchange_closed(told, self._now())
         closes_round = bool(failure) or instruction.exchange + 1 == len(self._method.exchanges)
         self._record.close_exchange(instruction.round, instruction.exchange, state, lines, closes_round)
+        reach("exchange.closed")
         self._feed(rounds.Aggregated(self._clock(), failure))
 
     def _contributions(self) -> Iterable[tuple[str, int, Packed]]:
@@ -213,6 +219,7 @@ class Conductor:
         line = self._ledger.round_closed(round, status, reason, self._half.global_hash, self._now())
         state = self._half.state if status == "completed" else None
         self._record.close_round(status, round, reason, self._half.global_hash, state, accepted, line)
+        reach("round.closed")
         self._record.display.round_closed(self._ledger.latest())
 
     async def _end(self, instruction: rounds.Finish) -> None:

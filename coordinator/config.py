@@ -108,6 +108,20 @@ class RunConfig(Section, frozen=True):
         """How many clients must be there before a round opens."""
         return self.round.min_available_clients or self.data.num_clients
 
+    def round_rules(self, num_exchanges: int) -> RoundRules:
+        """Return the settings that decide when an exchange closes, for a method of so many exchanges a round."""
+        return RoundRules(
+            seed=self.run.seed,
+            num_rounds=self.run.num_rounds,
+            num_exchanges=num_exchanges,
+            fraction=self.round.fraction,
+            min_clients=self.round.min_clients,
+            min_available_clients=self.min_available_clients,
+            deadline_s=self.round.deadline_s,
+            max_exchange_s=self.round.max_exchange_s,
+            max_failed_rounds=self.round.max_failed_rounds,
+        )
+
     def spec(self, run_id: str, classes: Sequence[str]) -> RunSpec:
         """Return what clients need to know of the run, over this label map.
 
@@ -232,18 +246,3 @@ def _check_rule(rule: str, method: Method, where: str) -> None:
     rules = ("auto", *method.rules)
     if rule not in rules:
         raise ConfigError(f"{where} [evaluation]: unknown rule {rule!r} of {method.name}; {nearest(rule, rules)}")
-
-
-def round_rules(config: RunConfig, num_exchanges: int) -> RoundRules:
-    """Return the settings that decide when an exchange closes."""
-    return RoundRules(
-        seed=config.run.seed,
-        num_rounds=config.run.num_rounds,
-        num_exchanges=num_exchanges,
-        fraction=config.round.fraction,
-        min_clients=config.round.min_clients,
-        min_available_clients=config.min_available_clients,
-        deadline_s=config.round.deadline_s,
-        max_exchange_s=config.round.max_exchange_s,
-        max_failed_rounds=config.round.max_failed_rounds,
-    )

@@ -17,7 +17,7 @@ import msgspec
 
 from coordinator import round_events as rounds
 from coordinator.conductor import Conductor
-from coordinator.config import RunConfig, round_rules
+from coordinator.config import RunConfig
 from coordinator.door import Arrival, Door, Frames
 from coordinator.exchange import OpenExchange
 from coordinator.grants import Grants
@@ -25,7 +25,7 @@ from coordinator.keys import Keys
 from coordinator.lobby import Events, Lobby
 from coordinator.loopback_clients import Clients
 from coordinator.metrics import Cost, Ledger
-from coordinator.record import RunRecord
+from coordinator.record import RunRecord, outcome_of
 from coordinator.rounds import Phase, Rounds
 from coordinator.run_folder import run_token
 from coordinator.server_half import ServerHalf, ServerHalfError
@@ -33,6 +33,7 @@ from coordinator.store import StoreError
 from coordinator.tally import Report
 from coordinator.turned_away import TurnedAway
 from models import methods
+from models.failpoints import reach
 from models.spec import RunSpec
 from wire.encoding import Packed, decode, encode
 from wire.errors import EncodeError
@@ -81,7 +82,7 @@ class Coordinator:
         self._method = methods.find(spec.method)
         self._token = run_token(spec.run_id)
         self._ledger = Ledger(spec, self._method)
-        self._rounds = Rounds(round_rules(config, len(self._method.exchanges)), record.standing.position)
+        self._rounds = Rounds(config.round_rules(len(self._method.exchanges)), record.standing.position)
         plain = msgspec.to_builtins(spec)
         self._half = ServerHalf(
             plain, modules, record.folder.log_path, config.training.threads, config.round.max_exchange_s
@@ -143,6 +144,7 @@ class Coordinator:
     async def _farewell(self, code: ExitCode, reason: str) -> ExitCode:
         """Tell the clients, hear their goodbyes, and write down how the run ended; return the exit code."""
         outcome = outcome_of(code)
+        reach("run.over")
         if self._timer is not None:
             self._timer.cancel()
         self._send_acks()
@@ -157,9 +159,11 @@ class Coordinator:
                 self._display.note(f"no goodbye from {', '.join(self._lobby.clients)}")
         peaks, aggregator_peak = self._lobby.peak_rss_bytes.values(), self._half.peak_rss_bytes()
         await self._half.stop()
+        reach("goodbyes.heard")
         try:
             self._record.put_turned_away(self._turned_away.counts)
             self._record.finish(self._ledger, self._half.state, self._half.versions, aggregator_peak, peaks, outcome)
+            reach("summary.written")
             self._record.close()
         except (OSError, StoreError) as error:
             self._display.note(f"the run's record is not complete: {error}")
@@ -192,6 +196,7 @@ class Coordinator:
     def _on_update(self, client: str, update: Update, packed: Packed, frames: Frames, timing: Timing | None) -> None:
         if not self._may_send(client, update.run, update.round, update.exchange):
             return
+        reach("update.received")
         misfit = self._conductor.misfit(client, packed, self._spec.num_classes)
         if misfit is not None:
             self._grant(self._grants.release(client))
@@ -205,6 +210,7 @@ class Coordinator:
         self._ledger.update_accepted(client, self._cost(packed, frames), Report.of(update.evaluations, timing), now)
         self._record.put_update(update, client, num_train, frames, timing, lambda: self._on_durable(client, exchange))
         self._display.progress(update.round, update.exchange, len(exchange.accepted), len(self._rounds.cohort))
+        reach("update.accepted")
         self._grant(self._grants.release(client))
         self._feed(rounds.UpdateArrived(client, update.round, update.exchange, now))
 
@@ -223,6 +229,7 @@ class Coordinator:
         return False
 
     def _on_durable(self, client: str, exchange: OpenExchange) -> None:
+        reach("update.durable")
         exchange.settle(client, self._record.spills(exchange.accepted[client].packed))
         if not self._acks:
             self._loop.call_later(ACK_AFTER_S, self._send_acks)
@@ -233,6 +240,7 @@ class Coordinator:
         acks, self._acks = self._acks, {}
         for client in acks.keys() & set(self._lobby.clients):
             self._lobby.send(client, encode(acks[client]), self._now())
+            reach("ack.sent")
 
     def _refuse(self, refusal: rounds.Refuse) -> None:
         """Refuse an update; one that is only early is still to come, so it is neither counted nor told of."""
@@ -319,6 +327,7 @@ class Coordinator:
             if self._lobby.send(client, frames, self._now()):
                 self._acks.pop(client, None)
                 self._ledger.task_sent(client, self._cost(downlink, frames), self._now())
+                reach("task.sent")
 
     def _encode_task(self, kept: int, downlink: Packed) -> Frames:
         task = Task(self._token, self._rounds.round, self._rounds.exchange, kept, self._rounds.base)
@@ -377,8 +386,3 @@ class Coordinator:
 
     def _now(self) -> float:
         return self._loop.time()
-
-
-def outcome_of(code: ExitCode) -> str:
-    """Return what clients and `summary.json` are told of how a run ended."""
-    return {ExitCode.FINISHED: "finished", ExitCode.INTERRUPTED: "interrupted"}.get(code, "failed")

@@ -26,6 +26,7 @@ from models.methods import find
 from models.settings import read_toml
 from models.spec import ConfigError, RunSpec
 from wire.encoding import Packed, encode, pack, unpack
+from wire.exit_codes import ExitCode
 from wire.limits import PIPE_BYTES
 from wire.messages import Ready, Update
 from wire.payload import Payload
@@ -42,6 +43,11 @@ class Start(NamedTuple):
 
     state: Packed
     classes: frozenset[int]
+
+
+def outcome_of(code: ExitCode) -> str:
+    """Return what clients and `summary.json` are told of how a run ended."""
+    return {ExitCode.FINISHED: "finished", ExitCode.INTERRUPTED: "interrupted"}.get(code, "failed")
 
 
 def read_start(path: Path, spec: RunSpec) -> Start:
@@ -101,7 +107,9 @@ class RunRecord:
         self._store = Store(None if self._in_memory else folder.store_path, self._notify, self._failed)
         if "mode" not in self._store.meta():
             self._put_first(mode, modules, start)
-        self.standing = read_standing(self._store, folder.run_id, num_exchanges, config.transport.is_encrypted)
+        is_encrypted = config.transport.is_encrypted
+        is_told = self._all_have_heard()
+        self.standing = read_standing(self._store, folder.run_id, num_exchanges, is_encrypted, is_told)
         self._start_state = self.standing.start_state
         self._announced = dict(self.standing.announced)
         self._turned_away = dict(self.standing.turned_away)
@@ -144,6 +152,11 @@ class RunRecord:
         """Yield the lines of `metrics.jsonl` that earlier processes of the run left."""
         with self.folder.metrics_path.open(encoding="utf-8") as file:
             yield from file
+
+    def _all_have_heard(self) -> bool:
+        """Say whether no client waits to hear how the run ended, if it did: only those of `serve` can outlive it."""
+        has_ended = self.folder.read_summary().get("outcome") in ("finished", "failed")
+        return has_ended or self._store.meta()["mode"] != "serve"
 
     def _put_first(self, mode: str, modules: Path, start: Start | None) -> None:
         """Store what a run must know of itself before anything has happened in it."""

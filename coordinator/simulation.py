@@ -17,12 +17,11 @@ from pathlib import Path
 from coordinator import round_events as rounds
 from coordinator.app import Order, recorded
 from coordinator.conductor import Conductor, Contributions
-from coordinator.config import RunConfig, round_rules
-from coordinator.daemon import outcome_of
+from coordinator.config import RunConfig
 from coordinator.local_half import LocalHalf
 from coordinator.loopback_clients import client_names
 from coordinator.metrics import Cost, Ledger
-from coordinator.record import RunRecord
+from coordinator.record import RunRecord, outcome_of
 from coordinator.rounds import Rounds
 from coordinator.run_folder import run_token
 from coordinator.server_half import Aggregate, Constant, RoundUnusableError, ServerHalfError
@@ -103,7 +102,7 @@ class Simulation:
         self._method = methods.find(spec.method)
         self._token = run_token(spec.run_id)
         self._ledger = Ledger(spec, self._method)
-        self._rounds = Rounds(round_rules(config, len(self._method.exchanges)))
+        self._rounds = Rounds(config.round_rules(len(self._method.exchanges)))
         self._half = OwnHalf(spec)
         self._conductor = Conductor(
             self._rounds, self._method, self._half, record, self._ledger, lambda: 0.0, self._feed, self._finish

@@ -71,12 +71,20 @@ class Standing:
     turned_away: dict[str, int] = field(default_factory=dict)
 
 
-def read_standing(store: Store, run_id: str, num_exchanges: int, is_encrypted: bool) -> Standing:
-    """Return where the run stands; a round of it has so many exchanges, and what messages cost on the wire follows."""
+def read_standing(store: Store, run_id: str, num_exchanges: int, is_encrypted: bool, is_told: bool) -> Standing:
+    """Return where the run stands.
+
+    Args:
+        store: what is stored of it.
+        run_id: its id.
+        num_exchanges: how many exchanges a round of it has.
+        is_encrypted: whether its messages are, which they cost more on the wire for.
+        is_told: whether nobody waits to hear of its end, if it is over.
+    """
     meta, found = store.meta(), store.position()
     closed = store.closed_exchanges(found.next_round)
     is_evaluated = any(one.exchange == num_exchanges for one in store.closed_exchanges(found.next_round - 1))
-    position = rounds_position(found, closed, is_evaluated)
+    position = replace(rounds_position(found, closed, is_evaluated), is_told=is_told)
     standing = Standing(
         position=position,
         constants=[_constant(constant) for constant in store.constants()] if "begun" in meta else None,

@@ -22,6 +22,7 @@ from edge_client.config import ClientConfig
 from edge_client.keys import Keys
 from edge_client.local_state import client_folder, held_digests
 from edge_client.session import Session
+from models.failpoints import reach
 from models.spec import ConfigError
 from wire.encoding import decode, encode, encoded_bytes
 from wire.errors import DecodeError
@@ -176,6 +177,7 @@ class ClientApp:
             say(f"{self._config.client.id}: ignored a message from the coordinator: {error}")
             return
         self._incoming = frames
+        reach("message.received")
         self._feed(session.Received(message, self._loop.time()))
         self._incoming = []
 
@@ -193,7 +195,9 @@ class ClientApp:
 
     def _send_uplink(self, instruction: session.SendUplink) -> None:
         if self._dealer is not None and self._uplink is not None:
+            reach("uplink.sending")
             self._dealer.send(self._uplink)
+            reach("uplink.sent")
 
     def _drop_uplink(self, instruction: session.DropUplink) -> None:
         self._uplink = None
@@ -282,6 +286,7 @@ class ClientApp:
         now = self._loop.time()
         if isinstance(message, Update):
             self._uplink = frames
+            reach("uplink.taken")
             self._feed(session.UplinkMade(message.round, message.exchange, encoded_bytes(frames), now))
         elif isinstance(message, Progress):
             self._feed(session.Progressed(message, now))

@@ -18,11 +18,11 @@ and the work for the run that the welcome named:
 
 Losing the link does not touch the work: the trainer trains on, and what it made is sent after the next welcome, again
 and again until the coordinator acknowledges or refuses it, but once on one link: it can be lost only with that. It goes
-out ahead of `Ready`, so that a coordinator that has it need not send its task. If the coordinator says that the exchange
-is not open yet, the held uplink goes out once more when its task comes. A task that comes while another is worked on
-replaces it; the same task again changes nothing else. A welcome to another run drops all work. A permanent refusal ends
-the client, and so does a link that the coordinator will not have. A coordinator with another key than the expected one
-cannot even say so: it breaks off the handshake, which ends the client if it happens MAX_BROKEN_OFF times in a row.
+out ahead of `Ready`, so that a coordinator that has it need not send its task. If it came before its exchange was open,
+it goes out once more when its task comes. A task that comes while another is worked on replaces it; the same task again
+changes nothing else. A welcome to another run drops all work. A permanent refusal ends the client, and so does a link
+that the coordinator will not have. One that has another key than the expected one cannot even say so: it breaks off the
+handshake, which ends the client if it happens MAX_BROKEN_OFF times in a row.
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from models.failpoints import reach
+
 TEMPORARY_SUFFIX = ".tmp"
 """What a file that was never finished is called; safe to remove whenever its writer is gone."""
 
@@ -34,7 +36,9 @@ def write(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, s
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+    reach("file.written")
     temporary.replace(path)
+    reach("file.renamed")
     sync_folder(path.parent)
 
 

@@ -48,7 +48,7 @@ def store(store_path: Path) -> Iterator[Store]:
 
 
 def standing(store: Store) -> Standing:
-    return read_standing(store, RUN_ID, NUM_EXCHANGES)
+    return read_standing(store, RUN_ID, NUM_EXCHANGES, is_told=True)
 
 
 def state(value: float) -> Packed:

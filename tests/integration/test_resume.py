@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.pairs_run import PairsRun, client_id
+from tests.integration.pairs_run import PairsRun
 from tests.integration.processes import Coordinator, Process, Processes, until
+from tests.integration.served_run import client_id
 from tests.integration.simulated import comparable, finished, settings, simulated_here
 from wire.exit_codes import ExitCode
 
