@@ -22,20 +22,18 @@ class TurnedAway:
         self.counts = dict(counts)
         self.note = note
         self._clock = clock
-        self._lines: dict[str, tuple[float, float]] = {}
+        self._due: dict[str, float] = {}
         self._untold: dict[str, int] = {}
 
     def add(self, kind: str, text: str) -> None:
         """Count one, and tell of it if there was not too much of its kind lately."""
         self.counts[kind] = self.counts.get(kind, 0) + 1
         now = self._clock()
-        lines, at = self._lines.get(kind, (float(MAX_LINES), now))
-        lines = min(MAX_LINES, lines + (now - at) / LINE_EVERY_S)
-        if lines < 1:
+        due = max(now, self._due.get(kind, now))
+        if due - now > (MAX_LINES - 1) * LINE_EVERY_S:
             self._untold[kind] = self._untold.get(kind, 0) + 1
-        else:
-            untold = self._untold.pop(kind, 0)
-            more = f"; and {untold} more since the last such line" if untold else ""
-            self.note(f"turned away ({kind}): {text}{more}")
-            lines -= 1
-        self._lines[kind] = lines, now
+            return
+        self._due[kind] = due + LINE_EVERY_S
+        untold = self._untold.pop(kind, 0)
+        more = f"; and {untold} more since the last such line" if untold else ""
+        self.note(f"turned away ({kind}): {text}{more}")

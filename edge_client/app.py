@@ -30,7 +30,7 @@ from wire.exit_codes import ExitCode
 from wire.limits import PIPE_BYTES
 from wire.messages import Goodbye, Hello, Message, Ping, Progress, Ready, Update, Welcome
 from wire.sockets.child import Child, end_with_parent, peak_rss_bytes
-from wire.sockets.knock import is_encrypted_port
+from wire.sockets.knock import mechanism_at
 from wire.sockets.zeromq import Context, Dealer, Loss
 from wire.timing import split_timing
 from wire.version import PROTOCOL_VERSION
@@ -149,21 +149,30 @@ class ClientApp:
         self._send(Hello(version, self._config.client.id, self._incarnation, held, device))
 
     def _on_lost(self, dealer: Dealer, reason: str, loss: Loss) -> None:
-        at = self._config.coordinator.address
-        if loss is Loss.REFUSED:
-            self._feed(session.LinkRefused(f"refused by the coordinator at {at}: {reason}", self._loop.time()))
-        elif loss is Loss.BROKEN_OFF and self._keys is not None:
-            self._watch(self._loop.create_task(self._look_closer(dealer, at, reason)))
+        if loss is Loss.BROKEN_OFF:
+            self._watch(self._loop.create_task(self._look_closer(dealer, reason)))
+        elif loss is Loss.REFUSED:
+            self._link_refused(reason)
         else:
-            told = f"no connection to the coordinator at {at}: {reason}"
-            self._feed(session.LinkLost(told, self._loop.time()))
+            self._link_lost(reason)
 
-    async def _look_closer(self, dealer: Dealer, address: str, reason: str) -> None:
-        """Tell a coordinator that has other keys from nobody: both end a connection without a word."""
-        is_there = await is_encrypted_port(address)
-        if dealer is self._dealer:
-            told = f"no connection to the coordinator at {address}: {reason}"
-            self._feed(session.LinkLost(told, self._loop.time(), broken_off=is_there))
+    async def _look_closer(self, dealer: Dealer, reason: str) -> None:
+        """Tell a coordinator that has other keys, or none, from nobody: all end a connection without a word."""
+        ours, theirs = "NULL" if self._keys is None else "CURVE", await mechanism_at(self._config.coordinator.address)
+        if dealer is not self._dealer:
+            return
+        if theirs not in ("", ours):
+            self._link_refused(f"the mechanism of connections is {ours} here and {theirs} there")
+        else:
+            self._link_lost(reason, broken_off=theirs == "CURVE")
+
+    def _link_lost(self, reason: str, broken_off: bool = False) -> None:
+        told = f"no connection to the coordinator at {self._config.coordinator.address}: {reason}"
+        self._feed(session.LinkLost(told, self._loop.time(), broken_off))
+
+    def _link_refused(self, reason: str) -> None:
+        told = f"refused by the coordinator at {self._config.coordinator.address}: {reason}"
+        self._feed(session.LinkRefused(told, self._loop.time()))
 
     def _close_link(self, instruction: session.CloseLink) -> None:
         if self._dealer is not None:

@@ -12,23 +12,25 @@ import contextlib
 KNOCK_S = 2.0
 """How long an answer may take."""
 
-_SIGNATURE = b"\xff" + bytes(8) + b"\x7f"
-_GREETING = _SIGNATURE + b"\x03\x00" + b"CURVE".ljust(20, b"\0") + bytes(32)
+_VERSIONED = b"\xff" + bytes(8) + b"\x7f\x03\x01"
+"""As much of a greeting as brings forth all of theirs: with a mechanism that they do not have, they would say none."""
+
+_GREETING_BYTES = 64
 
 
-async def is_encrypted_port(address: str) -> bool:
-    """Say whether a peer at `host:port` greets as one does that encrypts; False also if nobody answers in time."""
+async def mechanism_at(address: str) -> str:
+    """Return the mechanism that a peer at `host:port` greets with, `CURVE` or `NULL`; "" if none does in time."""
     host, _, port = address.rpartition(":")
-    with contextlib.suppress(OSError, asyncio.TimeoutError, EOFError):
-        return await asyncio.wait_for(_greets(host.strip("[]"), int(port)), KNOCK_S)
-    return False
+    with contextlib.suppress(OSError, asyncio.TimeoutError, EOFError, UnicodeDecodeError):
+        return await asyncio.wait_for(_greeting(host.strip("[]"), int(port)), KNOCK_S)
+    return ""
 
 
-async def _greets(host: str, port: int) -> bool:
+async def _greeting(host: str, port: int) -> str:
     reader, writer = await asyncio.open_connection(host, port)
     try:
-        writer.write(_GREETING)
-        theirs = await reader.readexactly(len(_GREETING))
+        writer.write(_VERSIONED)
+        theirs = await reader.readexactly(_GREETING_BYTES)
     finally:
         writer.close()
-    return theirs[:1] + theirs[9:10] == b"\xff\x7f" and theirs[12:32].rstrip(b"\0") == b"CURVE"
+    return theirs[12:32].rstrip(b"\0").decode("ascii") if theirs[:1] + theirs[9:10] == b"\xff\x7f" else ""

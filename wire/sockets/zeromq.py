@@ -178,7 +178,7 @@ class Router(Endpoint):
         Raises:
             AddressInUseError: the address cannot be bound.
         """
-        super().__init__(_socket(context, zmq.ROUTER, max_message_bytes))
+        super().__init__(_socket(context, zmq.ROUTER, max_message_bytes, own is not None))
         self._on_message = on_message
         self._on_failed = on_failed
         self._is_encrypted = own is not None
@@ -254,7 +254,7 @@ class Dealer(Endpoint):
         server_key: str = "",
     ) -> None:
         """Begin to connect; with keys only to the coordinator whose public key is `server_key`."""
-        super().__init__(_socket(context, zmq.DEALER, max_message_bytes))
+        super().__init__(_socket(context, zmq.DEALER, max_message_bytes, own is not None))
         self._on_message = on_message
         self._on_lost = on_lost
         self._is_encrypted = own is not None
@@ -304,8 +304,8 @@ class Dealer(Endpoint):
         self._on_message(frames)
 
 
-def _socket(context: Context, kind: int, max_message_bytes: int) -> Socket:
+def _socket(context: Context, kind: int, max_message_bytes: int, is_encrypted: bool) -> Socket:
     socket = context.socket(kind)
     socket.setsockopt(zmq.LINGER, LINGER_MS)
-    socket.setsockopt(zmq.MAXMSGSIZE, max_message_bytes + CURVE_BYTES)
+    socket.setsockopt(zmq.MAXMSGSIZE, max_message_bytes + (CURVE_BYTES if is_encrypted else 0))
     return socket
