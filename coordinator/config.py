@@ -70,6 +70,14 @@ class RoundSection(Section, frozen=True):
     max_failed_rounds: Positive = 3
 
 
+class GateSection(Section, frozen=True):
+    """`[gate]`: the numbers that no update may exceed, and how many refused ones a client has; a norm of 0 is none."""
+
+    max_abs: Annotated[float, msgspec.Meta(gt=0)] = 1e9
+    max_norm: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    max_refusals: Positive = 10
+
+
 class TransportSection(Section, frozen=True):
     """`[transport]`: where clients connect, and what their connections may carry."""
 
@@ -96,6 +104,7 @@ class RunConfig(Section, frozen=True):
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     wire: WireConfig = WireConfig()
+    gate: GateSection = GateSection()
     transport: TransportSection = TransportSection()
 
     @property

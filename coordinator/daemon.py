@@ -20,6 +20,7 @@ from coordinator.conductor import Conductor
 from coordinator.config import RunConfig
 from coordinator.door import Arrival, Door, Frames
 from coordinator.exchange import OpenExchange
+from coordinator.gate import Gate
 from coordinator.grants import Grants
 from coordinator.keys import Keys
 from coordinator.lobby import Events, Lobby
@@ -94,12 +95,14 @@ class Coordinator:
         events = Events(
             self._on_ready, self._on_gone, self._on_constant_sent, record.display.note, self._turned_away.add
         )
-        self._lobby = Lobby(spec, self._method, welcome, self._send_route, events)
+        self._lobby = Lobby(spec, self._method, welcome, lambda *message: self._door.send(*message), events)
         self._lobby.announced.update(record.standing.announced)
         self._grants = Grants()
         self._conductor = Conductor(
             self._rounds, self._method, self._half, record, self._ledger, self._now, self._feed, self._finish
         )
+        self._gate = Gate(config.gate, spec.classes)
+        self._num_misfits: dict[str, int] = {}
         self._acks: dict[str, Ack] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_unset = False
@@ -197,10 +200,9 @@ class Coordinator:
         if not self._may_send(client, update.run, update.round, update.exchange):
             return
         reach("update.received")
-        misfit = self._conductor.misfit(client, packed, self._spec.num_classes)
+        misfit = self._conductor.misfit(client, packed, self._gate)
         if misfit is not None:
-            self._grant(self._grants.release(client))
-            self._refuse(rounds.Refuse(client, RefusalCode.MALFORMED, misfit))
+            self._on_misfit(client, misfit)
             return
         exchange, num_train = self._conductor.exchange, self._lobby.announced[client].num_train
         exchange.accept(client, num_train, packed)
@@ -213,6 +215,16 @@ class Coordinator:
         reach("update.accepted")
         self._grant(self._grants.release(client))
         self._feed(rounds.UpdateArrived(client, update.round, update.exchange, now))
+
+    def _on_misfit(self, client: str, misfit: str) -> None:
+        """Refuse an update; a corrected one may follow, but not for ever."""
+        self._grant(self._grants.release(client))
+        self._refuse(rounds.Refuse(client, RefusalCode.MALFORMED, misfit))
+        self._num_misfits[client] = self._num_misfits.get(client, 0) + 1
+        most = self._config.gate.max_refusals
+        if self._num_misfits[client] >= most:
+            reason = f"{client} is left out of the run: [gate] max_refusals = {most} of its updates were refused"
+            self._lobby.leave_out(client, reason, self._now())
 
     def _may_send(self, client: str, run: int, round: int, exchange: int) -> bool:
         """Say whether an update of this exchange would be accepted; tell the client if not."""
@@ -271,9 +283,6 @@ class Coordinator:
         _, packed = decode(frames)
         assert packed is not None
         self._ledger.init_sent(client, self._cost(packed, frames))
-
-    def _send_route(self, route: bytes, frames: Frames) -> bool:
-        return self._door.send(route, frames)
 
     # Rounds
 

@@ -16,6 +16,7 @@ from models.methods.api import Method
 from models.settings import is_plain_name
 from models.spec import RunSpec
 from wire.encoding import encode
+from wire.limits import MAX_ENTRIES, MAX_SAMPLES
 from wire.messages import (
     Constant as ConstantMessage,
 )
@@ -69,6 +70,7 @@ class Lobby:
         self.peak_rss_bytes: dict[str, tuple[int, int]] = {}
         self.num_undelivered = 0
         self._closed = False
+        self._left_out: dict[str, str] = {}
 
     @property
     def clients(self) -> list[str]:
@@ -135,6 +137,14 @@ class Lobby:
         """Hear no more of a connection: its client is gone."""
         self._obey(self._membership.barred(route, reason, at), at)
 
+    def leave_out(self, client: str, reason: str, at: float) -> None:
+        """Refuse a client for good, also when it comes again."""
+        self._left_out[client] = reason
+        member = self._membership.members.get(client)
+        if member is not None:
+            self._turn_away(member.route, RefusalCode.LEFT_OUT, reason)
+            self.bar(member.route, reason, at)
+
     def tick(self, at: float) -> None:
         """Time has passed."""
         self._obey(self._membership.tick(at), at)
@@ -154,6 +164,8 @@ class Lobby:
         elif owner not in (None, hello.client):
             reason = f"the key is that of {owner}, the client says that it is {hello.client}"
             self._turn_away(route, RefusalCode.KEY, reason)
+        elif hello.client in self._left_out:
+            self._turn_away(route, RefusalCode.LEFT_OUT, self._left_out[hello.client])
         else:
             self._held[hello.client] = hello.constants
             self._obey(self._membership.hello(hello.client, route, hello.incarnation, at), at)
@@ -206,8 +218,11 @@ class Lobby:
         if ready.feature_dim != wanted:
             reason = f"the run's feature_dim is {wanted}, {client}'s net has {ready.feature_dim}"
             return RefusalCode.FEATURE_DIM, reason
-        if min((ready.num_train, ready.num_test, *ready.class_counts)) < 0:
-            return RefusalCode.LABEL_MAP, f"expected counts of samples, {client} sent negative ones"
+        announced = (ready.num_train, ready.num_test, *ready.class_counts, *ready.test_counts)
+        if not all(0 <= count <= MAX_SAMPLES for count in announced):
+            return RefusalCode.LABEL_MAP, f"expected counts of samples from 0 to {MAX_SAMPLES:,}, {client} sent others"
+        if not all(0 <= count <= MAX_ENTRIES for count in (ready.num_parameters, ready.num_buffers)):
+            return RefusalCode.MODEL, f"expected numbers of parameters from 0 to {MAX_ENTRIES:,}, {client} sent others"
         if len(ready.class_counts) != num_classes or sum(ready.class_counts) != ready.num_train:
             reason = (
                 f"expected counts of {num_classes} classes that sum to {ready.num_train}, "

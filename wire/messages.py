@@ -202,6 +202,7 @@ class RefusalCode:
     CLIENT_ID = "client_id"
     MODEL = "model"
     KEY = "key"
+    LEFT_OUT = "left_out"
 
     UNKNOWN_SESSION = "unknown_session"
     NOT_OPEN = "not_open"

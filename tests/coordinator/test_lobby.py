@@ -147,6 +147,17 @@ def test_a_barred_connection_is_gone() -> None:
     )
 
 
+def test_a_client_that_is_left_out_is_told_so_now_and_whenever_it_comes_again() -> None:
+    hall = Hall()
+    hall.join("a")
+    hall.lobby.leave_out("a", "too many refusals", hall.at)
+    assert refusal(hall.answers(b"a")) == ("left_out", "too many refusals", True)
+    assert (hall.lobby.clients, hall.told) == ([], ["a is ready", "a is gone"])
+    assert refusal(hall.hello("a", b"2", incarnation=2)) == ("left_out", "too many refusals", True)
+    assert hall.turned_away == [("left_out", "too many refusals")] * 2
+    assert isinstance(hall.hello("b", b"3")[0], Welcome)
+
+
 # Refused by name
 
 
@@ -378,3 +389,19 @@ def test_those_who_came_again_or_left_before_the_opening_are_welcomed_once_or_no
     hall.lobby.open([MASKS])
     assert [len(hall.answers(route)) for route in (b"1", b"2", b"3")] == [0, 2, 0]
     assert hall.told == ["b is gone", "a was sent masks"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"num_train": 2**32, "class_counts": [2**32, 0, 0, 0]}, "label_map"),
+        ({"num_test": 2**64 - 1}, "label_map"),
+        ({"test_counts": [-1, 0, 0, 0]}, "label_map"),
+        ({"num_parameters": 2**63}, "model"),
+        ({"num_buffers": -1}, "model"),
+    ],
+)
+def test_absurd_numbers_are_refused(changes: dict[str, Any], code: str) -> None:
+    hall = Hall()
+    assert refusal(hall.join("a", **changes))[::2] == (code, True)
+    assert hall.told == []
