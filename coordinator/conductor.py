@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 
 from coordinator import round_events as rounds
 from coordinator.exchange import OpenExchange
+from coordinator.gate import Gate
 from coordinator.metrics import Ledger
 from coordinator.record import RunRecord
 from coordinator.rounds import Rounds
@@ -128,12 +129,11 @@ class Conductor:
         """Return the open exchange as the method declares it; the evaluation sends what the first one sends."""
         return self._method.exchanges[0 if self._machine.evaluating else self._machine.exchange]
 
-    def misfit(self, client: str, packed: Packed, num_classes: int) -> str | None:
-        """Say what is wrong with an uplink, None if it has the sizes that follow from what its client announced."""
-        if self._machine.evaluating:
-            return self.exchange.misfit(packed, {}, {})
-        dims = self.declared().uplink_dims(self._ledger.facts(client))
-        return self.exchange.misfit(packed, {"K": num_classes, **dims}, self._digests)
+    def misfit(self, client: str, packed: Packed, gate: Gate) -> str | None:
+        """Say what is wrong with an uplink, None if it follows from what its client announced and passes the gate."""
+        facts = self._ledger.facts(client)
+        dims = {} if self._machine.evaluating else {"K": gate.num_classes, **self.declared().uplink_dims(facts)}
+        return self.exchange.misfit(packed, dims, self._digests, lambda record: gate.check(record, facts.num_train))
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -22,6 +21,7 @@ from models.settings import (
     Tables,
     apply_settings,
     check_part,
+    is_loopback,
     is_plain_name,
     read_tables,
     refusal,
@@ -70,13 +70,27 @@ class RoundSection(Section, frozen=True):
     max_failed_rounds: Positive = 3
 
 
+class GateSection(Section, frozen=True):
+    """`[gate]`: the numbers that no update may exceed, and how many refused ones a client has; a norm of 0 is none."""
+
+    max_abs: Annotated[float, msgspec.Meta(gt=0)] = 1e9
+    max_norm: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    max_refusals: Positive = 10
+
+
 class TransportSection(Section, frozen=True):
     """`[transport]`: where clients connect, and what their connections may carry."""
 
     bind: str = "127.0.0.1:7071"
-    security: Literal["none"] = "none"
+    security: Literal["curve", "none"] = "curve"
+    keys: str = "coordinator-keys"
     max_message_bytes: Annotated[int, msgspec.Meta(ge=64 * 1024, le=2**31 - 1)] = 64 * 1024 * 1024
     heartbeat_s: Seconds = 5.0
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether connections are encrypted, and only those with enrolled keys let in."""
+        return self.security == "curve"
 
 
 class RunConfig(Section, frozen=True):
@@ -90,6 +104,7 @@ class RunConfig(Section, frozen=True):
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     wire: WireConfig = WireConfig()
+    gate: GateSection = GateSection()
     transport: TransportSection = TransportSection()
 
     @property
@@ -179,12 +194,14 @@ def _check_places(config: RunConfig, where: str) -> None:
     address = split_address(config.transport.bind)
     if address is None:
         raise refusal(where, "transport.bind", config.transport.bind, ADDRESS_FORM)
-    if not _is_loopback(address[0]):
+    if not config.transport.is_encrypted and not is_loopback(address[0]):
         expected = (
             "a loopback address such as 127.0.0.1:7071, because security = 'none' sends everything unencrypted and "
-            "lets anyone in; let other machines come through an SSH tunnel (ssh -N -L 7071:127.0.0.1:7071 user@server)"
+            "lets anyone in; leave out security, and make keys (coordinator keys init)"
         )
         raise refusal(where, "transport.bind", config.transport.bind, expected)
+    if not config.transport.keys:
+        raise refusal(where, "transport.keys", config.transport.keys, "a folder")
 
 
 def _check_parts(config: RunConfig, where: str) -> None:
@@ -238,12 +255,3 @@ def _check_rule(rule: str, method: Method, where: str) -> None:
     rules = ("auto", *method.rules)
     if rule not in rules:
         raise ConfigError(f"{where} [evaluation]: unknown rule {rule!r} of {method.name}; {nearest(rule, rules)}")
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -18,9 +18,12 @@ import msgspec
 from coordinator import round_events as rounds
 from coordinator.conductor import Conductor
 from coordinator.config import RunConfig
+from coordinator.door import Arrival, Door, Frames
 from coordinator.exchange import OpenExchange
+from coordinator.gate import Gate
 from coordinator.grants import Grants
-from coordinator.lobby import Events, Frames, Lobby
+from coordinator.keys import Keys
+from coordinator.lobby import Events, Lobby
 from coordinator.loopback_clients import Clients
 from coordinator.metrics import Cost, Ledger
 from coordinator.record import RunRecord, outcome_of
@@ -29,11 +32,12 @@ from coordinator.run_folder import run_token
 from coordinator.server_half import ServerHalf, ServerHalfError
 from coordinator.store import StoreError
 from coordinator.tally import Report
+from coordinator.turned_away import TurnedAway
 from models import methods
 from models.failpoints import reach
 from models.spec import RunSpec
 from wire.encoding import Packed, decode, encode
-from wire.errors import DecodeError, EncodeError
+from wire.errors import EncodeError
 from wire.exit_codes import ExitCode
 from wire.messages import (
     Ack,
@@ -50,8 +54,7 @@ from wire.messages import (
     Welcome,
 )
 from wire.messages import Constant as ConstantMessage
-from wire.sockets.zeromq import Context, Router
-from wire.timing import Timing, split_timing
+from wire.timing import Timing
 
 FIRST_NOTE_S = 3.0
 """People are told what the run waits for after this time, and then every NOTE_EVERY_S."""
@@ -71,8 +74,9 @@ FAREWELL_S = 2.0
 class Coordinator:
     """One run, from start to exit code."""
 
-    def __init__(self, config: RunConfig, spec: RunSpec, modules: Path, record: RunRecord) -> None:
+    def __init__(self, config: RunConfig, spec: RunSpec, modules: Path, record: RunRecord, keys: Keys | None) -> None:
         self._config = config
+        self._keys = keys
         self._spec = spec
         self._display = record.display
         self._record = record
@@ -87,17 +91,21 @@ class Coordinator:
         welcome = Welcome(
             self._token, spec.run_id, config.transport.heartbeat_s, config.transport.max_message_bytes, plain
         )
-        events = Events(self._on_ready, self._on_gone, self._on_constant_sent, record.display.note)
-        self._lobby = Lobby(spec, self._method, welcome, self._send_route, events)
+        self._turned_away = TurnedAway(record.standing.turned_away, record.display.note)
+        events = Events(
+            self._on_ready, self._on_gone, self._on_constant_sent, record.display.note, self._turned_away.add
+        )
+        self._lobby = Lobby(spec, self._method, welcome, lambda *message: self._door.send(*message), events)
         self._lobby.announced.update(record.standing.announced)
         self._grants = Grants()
         self._conductor = Conductor(
             self._rounds, self._method, self._half, record, self._ledger, self._now, self._feed, self._finish
         )
+        self._gate = Gate(config.gate, spec.classes)
+        self._num_misfits: dict[str, int] = {}
         self._acks: dict[str, Ack] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_unset = False
-        self._num_junk = 0
 
     async def run(self, clients: Clients | None) -> ExitCode:
         """Serve the run to its end; in a loopback run its clients are started once there is an address."""
@@ -107,16 +115,14 @@ class Coordinator:
         self._loop.set_exception_handler(self._on_error)
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self.end, ExitCode.INTERRUPTED, f"stopped by {number.name}")
-        context = Context(io_threads=1)
-        transport = self._config.transport
-        self._router = Router(context, transport.bind, transport.max_message_bytes, self._on_message)
+        self._door = Door(self._config.transport, self._keys, self._on_arrival, self._on_barred, self._turned_away)
         self._record.attach(self._on_store_failed)
         if self._record.standing.constants is not None:
             self._display.note(f"the run goes on in round {self._rounds.round}, exchange {self._rounds.exchange}")
-        self._display.note(f"listening on {self._router.address}")
+        self._display.note(f"listening on {self._door.address}")
         tasks = [self._loop.create_task(self._work()), self._loop.create_task(self._note_waiting())]
         if clients is not None and self._rounds.conclusion() is None:
-            clients.start(self._router.address)
+            clients.start(self._door.address)
             tasks.append(self._loop.create_task(self._watch(clients)))
         for task in tasks:
             task.add_done_callback(self._on_task_done)
@@ -124,8 +130,7 @@ class Coordinator:
         for task in tasks:
             task.cancel()
         code = await self._farewell(code, reason)
-        self._router.close()
-        context.destroy(linger=500)
+        self._door.close()
         return code
 
     async def _watch(self, clients: Clients) -> None:
@@ -159,6 +164,7 @@ class Coordinator:
         await self._half.stop()
         reach("goodbyes.heard")
         try:
+            self._record.put_turned_away(self._turned_away.counts)
             self._record.finish(self._ledger, self._half.state, self._half.versions, aggregator_peak, peaks, outcome)
             reach("summary.written")
             self._record.close()
@@ -170,24 +176,18 @@ class Coordinator:
 
     # Messages
 
-    def _on_message(self, route: bytes, frames: Frames) -> None:
-        now = self._now()
-        try:
-            frames, timing = split_timing(frames)
-            message, packed = decode(frames, max_bytes=self._config.transport.max_message_bytes)
-            if timing is not None and not isinstance(message, Update):
-                raise DecodeError(f"{type(message).__name__}: expected no third frame")
-        except DecodeError as error:
-            self._num_junk += 1
-            if self._num_junk & (self._num_junk - 1) == 0:  # the 1st, 2nd, 4th, 8th ... is told
-                self._display.note(f"ignored {self._num_junk} messages that are none; the last: {error}")
-            return
-        client = self._lobby.take(route, message, now)
+    def _on_arrival(self, arrival: Arrival) -> None:
+        now, message = self._now(), arrival.message
+        client = self._lobby.take(arrival.route, arrival.owner, message, now)
         if client is not None and not self._ended.done():
-            if isinstance(message, Update) and packed is not None:
-                self._on_update(client, message, packed, frames, timing)
+            if isinstance(message, Update) and arrival.packed is not None:
+                self._on_update(client, message, arrival.packed, arrival.frames, arrival.timing)
             else:
                 self._take(client, message, now)
+        self._set_timer()
+
+    def _on_barred(self, route: bytes, reason: str) -> None:
+        self._lobby.bar(route, reason, self._now())
         self._set_timer()
 
     def _take(self, client: str, message: Message, now: float) -> None:
@@ -200,22 +200,31 @@ class Coordinator:
         if not self._may_send(client, update.run, update.round, update.exchange):
             return
         reach("update.received")
-        misfit = self._conductor.misfit(client, packed, self._spec.num_classes)
+        misfit = self._conductor.misfit(client, packed, self._gate)
         if misfit is not None:
-            self._grant(self._grants.release(client))
-            self._refuse(rounds.Refuse(client, RefusalCode.MALFORMED, misfit))
+            self._on_misfit(client, misfit)
             return
         exchange, num_train = self._conductor.exchange, self._lobby.announced[client].num_train
         exchange.accept(client, num_train, packed)
         if not self._ledger.was_asked(client):  # not since a restart, so it was before that
             self._ledger.task_sent(client, self._task_cost(client), None)
         now = self._now()
-        self._ledger.update_accepted(client, Cost.of(packed, frames), Report.of(update.evaluations, timing), now)
+        self._ledger.update_accepted(client, self._cost(packed, frames), Report.of(update.evaluations, timing), now)
         self._record.put_update(update, client, num_train, frames, timing, lambda: self._on_durable(client, exchange))
         self._display.progress(update.round, update.exchange, len(exchange.accepted), len(self._rounds.cohort))
         reach("update.accepted")
         self._grant(self._grants.release(client))
         self._feed(rounds.UpdateArrived(client, update.round, update.exchange, now))
+
+    def _on_misfit(self, client: str, misfit: str) -> None:
+        """Refuse an update; a corrected one may follow, but not for ever."""
+        self._grant(self._grants.release(client))
+        self._refuse(rounds.Refuse(client, RefusalCode.MALFORMED, misfit))
+        self._num_misfits[client] = self._num_misfits.get(client, 0) + 1
+        most = self._config.gate.max_refusals
+        if self._num_misfits[client] >= most:
+            reason = f"{client} is left out of the run: [gate] max_refusals = {most} of its updates were refused"
+            self._lobby.leave_out(client, reason, self._now())
 
     def _may_send(self, client: str, run: int, round: int, exchange: int) -> bool:
         """Say whether an update of this exchange would be accepted; tell the client if not."""
@@ -273,10 +282,7 @@ class Coordinator:
     def _on_constant_sent(self, client: str, message: ConstantMessage, frames: Frames) -> None:
         _, packed = decode(frames)
         assert packed is not None
-        self._ledger.init_sent(client, Cost.of(packed, frames))
-
-    def _send_route(self, route: bytes, frames: Frames) -> bool:
-        return self._router.send(route, frames)
+        self._ledger.init_sent(client, self._cost(packed, frames))
 
     # Rounds
 
@@ -329,7 +335,7 @@ class Coordinator:
             frames = encoded[kept.get(client, 0)]
             if self._lobby.send(client, frames, self._now()):
                 self._acks.pop(client, None)
-                self._ledger.task_sent(client, Cost.of(downlink, frames), self._now())
+                self._ledger.task_sent(client, self._cost(downlink, frames), self._now())
                 reach("task.sent")
 
     def _encode_task(self, kept: int, downlink: Packed) -> Frames:
@@ -338,7 +344,10 @@ class Coordinator:
 
     def _task_cost(self, client: str) -> Cost:
         downlink = self._conductor.exchange.downlink
-        return Cost.of(downlink, self._encode_task(self._rounds.kept.get(client, 0), downlink))
+        return self._cost(downlink, self._encode_task(self._rounds.kept.get(client, 0), downlink))
+
+    def _cost(self, packed: Packed, frames: Frames) -> Cost:
+        return Cost.of(packed, frames, self._config.transport.is_encrypted)
 
     async def _work(self) -> None:
         """Begin the server half, let clients in, then carry out what the rounds instruct."""
@@ -359,6 +368,7 @@ class Coordinator:
         told, told_at = "", self._now() - NOTE_EVERY_S
         while True:
             await asyncio.sleep(FIRST_NOTE_S)
+            self._record.put_turned_away(self._turned_away.counts)
             text = self._rounds.waiting_for()
             changed = text != told and self._rounds.phase is Phase.WAITING
             if changed or (self._now() - told_at >= NOTE_EVERY_S and self._rounds.phase is not Phase.OVER):

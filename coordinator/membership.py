@@ -125,6 +125,11 @@ class Membership:
         """A client leaves in order."""
         return self._lose(route, f"it left: {reason}", at)
 
+    def barred(self, route: bytes, reason: str, at: float) -> list[Instruction]:
+        """This connection may speak no more, neither for a member nor for one who asks to be."""
+        self._contenders = {other: rival for other, rival in self._contenders.items() if rival.route != route}
+        return self._lose(route, reason, at)
+
     def tick(self, at: float) -> list[Instruction]:
         """Time has passed: silent members are lost, overdue probes decided."""
         overdue = [rival.client for rival in self._contenders.values() if at >= rival.decided_at]

@@ -108,9 +108,12 @@ class RunRecord:
         self._store = Store(None if self._in_memory else folder.store_path, self._notify, self._failed)
         if "mode" not in self._store.meta():
             self._put_first(mode, modules, start)
-        self.standing = read_standing(self._store, folder.run_id, num_exchanges, self._all_have_heard())
+        is_encrypted = config.transport.is_encrypted
+        is_told = self._all_have_heard()
+        self.standing = read_standing(self._store, folder.run_id, num_exchanges, is_encrypted, is_told)
         self._start_state = self.standing.start_state
         self._announced = dict(self.standing.announced)
+        self._turned_away = dict(self.standing.turned_away)
         self._peaks: Mapping[str, int | None] = {}
         folder.write_metrics(stored_lines(self._store, num_exchanges))
         self._metrics = folder.metrics_path.open("a", encoding="utf-8")
@@ -194,6 +197,12 @@ class RunRecord:
     def put_num_train(self, num_train: int) -> None:
         """Store how many train samples the run had when its first round opened."""
         self._store.put_meta("num_train", str(num_train))
+
+    def put_turned_away(self, counts: Mapping[str, int]) -> None:
+        """Store what was turned away at the port, by kind, if that is news."""
+        if counts != self._turned_away:
+            self._turned_away = dict(counts)
+            self._store.put_meta("turned_away", json.dumps(self._turned_away))
 
     def open_exchange(self, opened: rounds.Configure, downlink: Packed) -> asyncio.Future[None]:
         """Store who is asked and with what; the future is done when it is durable."""

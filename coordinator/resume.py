@@ -18,6 +18,7 @@ from models.spec import ConfigError
 
 CHANGEABLE = (
     "transport.bind",
+    "transport.keys",
     "transport.heartbeat_s",
     "transport.max_message_bytes",
     "round.max_failed_rounds",

@@ -18,6 +18,7 @@ from coordinator import round_events as rounds
 from coordinator.app import Order, recorded
 from coordinator.conductor import Conductor, Contributions
 from coordinator.config import RunConfig
+from coordinator.gate import Gate
 from coordinator.local_half import LocalHalf
 from coordinator.loopback_clients import client_names
 from coordinator.metrics import Cost, Ledger
@@ -102,6 +103,7 @@ class Simulation:
         self._method = methods.find(spec.method)
         self._token = run_token(spec.run_id)
         self._ledger = Ledger(spec, self._method)
+        self._gate = Gate(config.gate, spec.classes)
         self._rounds = Rounds(config.round_rules(len(self._method.exchanges)), record.standing.position)
         self._half = OwnHalf(spec)
         self._conductor = Conductor(
@@ -195,7 +197,7 @@ class Simulation:
         update, packed = decode(made, max_bytes=limit)
         assert isinstance(update, Update)
         assert packed is not None
-        misfit = self._conductor.misfit(name, packed, self._spec.num_classes)
+        misfit = self._conductor.misfit(name, packed, self._gate)
         if misfit is not None:
             raise ServerHalfError(f"{name}: {misfit}")
         exchange.accept(name, self._ledger.facts(name).num_train, packed)
@@ -235,7 +237,7 @@ class Simulation:
 
 def cost_of(packed: Packed, frames: list[Buffer]) -> Cost:
     """Return what a message would cost; nothing travels, so there are no bytes on a wire."""
-    return Cost.of(packed, frames)._replace(wire_bytes=None)
+    return Cost.of(packed, frames, False)._replace(wire_bytes=None)
 
 
 def simulate(config: RunConfig, modules: Path, init_from: Path | None, folder: RunFolder | None = None) -> ExitCode:

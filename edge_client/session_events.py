@@ -10,7 +10,19 @@ from wire.messages import Message, Progress, Ready, Task, Welcome
 
 @dataclass(frozen=True)
 class LinkLost:
-    """The connection ended or could not be made."""
+    """The connection ended or could not be made.
+
+    `broken_off`: a peer that encrypts was there, and broke off the handshake without a word.
+    """
+
+    reason: str
+    at: float
+    broken_off: bool = False
+
+
+@dataclass(frozen=True)
+class LinkRefused:
+    """The other end will not have this connection, however often it is tried."""
 
     reason: str
     at: float
@@ -74,7 +86,7 @@ class Ticked:
     at: float
 
 
-Event = LinkLost | Received | Prepared | Progressed | UplinkMade | TrainerFailed | TrainerDied | Ticked
+Event = LinkLost | LinkRefused | Received | Prepared | Progressed | UplinkMade | TrainerFailed | TrainerDied | Ticked
 
 
 @dataclass(frozen=True)

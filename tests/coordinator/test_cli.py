@@ -114,7 +114,10 @@ def apps(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
     calls: list[Call] = []
 
     def app(name: str) -> Any:
-        def enter(config: RunConfig, modules: Path, init_from: Path | None, folder: RunFolder | None = None) -> int:
+        def enter(
+            config: RunConfig, modules: Path, init_from: Path | None, folder: RunFolder | None = None, *rest: Any
+        ) -> int:
+            assert rest in ((), (False,))
             calls.append((name, config, modules, init_from, folder))
             return ExitCode.FAILED
 

@@ -92,8 +92,16 @@ class PairsRun(ServedRun):
 
     def expected_hashes(self, rounds: Sequence[Counted | None]) -> list[str]:
         """Return what the global hashes must be after these rounds, None being a failed one."""
+        return list(_hashes(self._config(), rounds))
+
+    def class_counts(self, index: int) -> list[int]:
+        """Return how many train samples of each class the client of an index has."""
+        data = load_client_data(self._config().spec("", CLASSES), index)
+        return [int(count) for count in np.bincount(data.train_y, minlength=len(CLASSES))]
+
+    def _config(self) -> RunConfig:
         tables = {**self._tables, "method": {"name": f"{pairs.__name__}:METHOD"}}
-        return list(_hashes(read_section(RunConfig, tables, "run.toml"), rounds))
+        return read_section(RunConfig, tables, "run.toml")
 
     def undisturbed_hashes(self) -> list[str]:
         """Return what the global hashes must be if everybody is counted in every round."""

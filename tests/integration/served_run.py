@@ -8,7 +8,9 @@ from typing import Any
 
 import tomli_w
 
+from tests.integration.keyring import Keyring
 from tests.integration.processes import Coordinator, Process, Processes
+from tests.integration.raw_client import RawClient
 
 
 class ServedRun:
@@ -18,6 +20,7 @@ class ServedRun:
         self.folder = folder
         self.processes = processes
         self.config_path = folder / "run.toml"
+        self.keyring = Keyring(folder, [*map(client_id, range(10)), "stranger"])
         self._tables: dict[str, dict[str, Any]] = {}
         self.configure(**tables)
 
@@ -41,11 +44,15 @@ class ServedRun:
             "coordinator": {"address": address},
             "data": {"index": index},
         }
-        for table, settings in tables.items():
+        for table, settings in (*self.keyring.of_client(client).items(), *tables.items()):
             own.setdefault(table, {}).update(settings)
         path = self.folder / f"{name}.toml"
         path.write_text(tomli_w.dumps(own))
         return self.processes.client(path, *([] if stays else ["--once"]))
+
+    def peer(self, address: str, client: str = "stranger") -> RawClient:
+        """Return an enrolled peer that speaks as a test wants it."""
+        return RawClient(address, client, self.keyring.pairs[client], self.keyring.coordinator.public)
 
     def resume(self, ended: Coordinator, *arguments: str, name: str = "resumed") -> Coordinator:
         """Start a coordinator that goes on with a served run, where the clients of that look for it."""
