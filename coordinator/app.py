@@ -53,7 +53,7 @@ class Order:
     @property
     def can_go_on(self) -> bool:
         """Whether `--resume` can go on with the run once it was interrupted."""
-        return self.mode != "simulate" and self.config.run.store == "disk"
+        return self.config.run.store == "disk"
 
 
 def serve(

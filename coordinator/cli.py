@@ -80,14 +80,15 @@ def _parser() -> argparse.ArgumentParser:
         origin = command.add_mutually_exclusive_group()
         start = "start from the global state that another run of the method ended with"
         origin.add_argument("--init-from", type=Path, metavar="RUN_DIR", help=start)
-        if command is not simulate:
-            on = "go on with a run that was stopped or killed, with its own settings"
-            origin.add_argument("--resume", type=Path, metavar="RUN_DIR", help=on)
+        on = "go on with a run that was stopped or killed, with its own settings"
+        origin.add_argument("--resume", type=Path, metavar="RUN_DIR", help=on)
     serve.add_argument("--allow-open-keys", action="store_true", help="take a key file that others may read")
     loopback.add_argument("--clients", type=int, metavar="N", help="how many clients; all of them are waited for")
     status = add("status", _status, "say where a run stands")
     status.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="the run's folder")
     status.add_argument("--format", choices=["text", "json"], default="text", help="default: text")
+    stop = add("stop", _stop, "end a run in order; --resume goes on with it")
+    stop.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="the run's folder")
     _add_keys(add("keys", _keys, "make the coordinator's keys, and say whose keys let them in"))
     table = add("methods", _methods, "list the methods")
     table.add_argument("--format", choices=["text", "markdown", "json"], default="text", help="default: text")
@@ -141,11 +142,11 @@ def _loopback(args: argparse.Namespace) -> int:
 
 
 def _simulate(args: argparse.Namespace) -> int:
-    config, folder = _load(args.config, args.set)
+    config, modules, folder = _load_run(args, "simulate", args.set)
 
     from coordinator.simulation import simulate
 
-    return simulate(config, folder, args.init_from)
+    return simulate(config, modules, args.init_from, folder)
 
 
 def _check_config(args: argparse.Namespace) -> int:
@@ -166,6 +167,12 @@ def _status(args: argparse.Namespace) -> int:
     status = read_status(args.run_dir)
     print(json.dumps(status, indent=1) if args.format == "json" else format_status(status))
     return ExitCode.FINISHED
+
+
+def _stop(args: argparse.Namespace) -> int:
+    from coordinator.stop import stop
+
+    return stop(args.run_dir)
 
 
 def _keys(args: argparse.Namespace) -> int:

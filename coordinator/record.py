@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import functools
 import json
+import shutil
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -147,6 +148,14 @@ class RunRecord:
         self._flush()
         self._metrics.close()
         self._store.close()
+
+    def client_folder(self, client: str) -> Path | None:
+        """Return where a simulated client keeps its states, None if the run keeps nothing."""
+        return None if self._in_memory else self.folder.path / "clients" / client
+
+    def drop_client_folders(self) -> None:
+        """Delete the states of simulated clients, which are of no use once the run is finished."""
+        shutil.rmtree(self.folder.path / "clients", ignore_errors=True)
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of `metrics.jsonl` that earlier processes of the run left."""

@@ -62,7 +62,6 @@ from coordinator.round_events import (
 )
 from wire.messages import RefusalCode
 
-
 RETURN_S = 25.0
 """How long clients may take to come back and hear that the run is over; they try at least every 20 s."""
 

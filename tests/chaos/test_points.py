@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.chaos.kills import Kill, points
-from tests.chaos.supervisor import NUM_CLIENTS, Supervisor, see_nothing_lost
+from tests.chaos.supervisor import Supervisor, see_nothing_lost
 from tests.integration.pairs_run import PairsRun
 
 FILED = 70_000

@@ -17,7 +17,7 @@ from tests.integration.simulated import comparable, simulated_here
 
 NUM_ROUNDS = 6
 
-TRAINED = {
+TRAINED: dict[str, dict[str, Any]] = {
     "fedproto": {"num_exchanges": 1},
     "tinyproto-ft": {"num_exchanges": 1, "method": {"prototype_dim": 4, "server_epochs": 5}},
     "refprotofl": {"num_exchanges": 2, "data": {"public_per_class": 2}},
