@@ -47,8 +47,9 @@ def test_an_enrolled_attacker_moves_nothing_and_is_left_out(pairs: PairsRun) -> 
     pairs.configure(
         run={"num_rounds": 1},
         data={"num_clients": 3},
-        round={"min_clients": 2, "deadline_s": 2.0},
+        round={"min_clients": 2},
         gate={"max_refusals": most},
+        transport={"heartbeat_s": 30.0},
     )
     pairs.gates.shut(FIRST)
     coordinator, clients = pairs.serve_all(0, 1)
