@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import statistics
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,8 @@ NUM_ROUNDS = 3000
 QUIET_S = 10.0
 FLOOD_S = 30.0
 NUM_HALF_OPEN = 500
+HALF_OPEN_PER_BURST = 2
+"""So many are opened anew with each burst, as they are ended after a handshake's time: 100 a second for 5 s."""
 JUNK_PER_S = 10_000
 BURST = 200
 """Junk messages on one connection."""
@@ -48,15 +51,13 @@ class Siege:
         time.sleep(QUIET_S)
         self.before_bytes = coordinator.memory_info().rss
         self.began = time.time()
-        held = [socket.create_connection(address) for _ in range(NUM_HALF_OPEN)]
         self._send_junk(address, lambda: self.rss_bytes.append(coordinator.memory_info().rss))
         self.over = time.time()
-        for connection in held:
-            connection.close()
 
     def _send_junk(self, address: tuple[str, int], measure: Callable[[], None]) -> None:
-        """Send at the rate, burst by burst, each on a connection of its own."""
+        """Send at the rate, burst by burst, each on a connection of its own, and hold others half open meanwhile."""
         started, bursts = time.monotonic(), 0
+        half_open: deque[socket.socket] = deque(maxlen=NUM_HALF_OPEN)
         while (passed := time.monotonic() - started) < FLOOD_S:
             if bursts * BURST >= passed * JUNK_PER_S:
                 time.sleep(0.005)
@@ -65,6 +66,8 @@ class Siege:
             if bursts % 20 == 0:
                 measure()
             try:
+                for _ in range(HALF_OPEN_PER_BURST):
+                    half_open.append(socket.create_connection(address, timeout=1.0))
                 with socket.create_connection(address, timeout=1.0) as connection:
                     connection.sendall(JUNK)
             except OSError:
