@@ -27,12 +27,13 @@ from coordinator.lobby import Events, Lobby
 from coordinator.loopback_clients import Clients
 from coordinator.metrics import Cost, Ledger
 from coordinator.record import RunRecord, outcome_of
-from coordinator.rounds import Phase, Rounds
+from coordinator.rounds import Rounds
 from coordinator.run_folder import run_token
 from coordinator.server_half import ServerHalf, ServerHalfError
 from coordinator.store import StoreError
 from coordinator.tally import Report
 from coordinator.turned_away import TurnedAway
+from coordinator.waiting import tell_waiting
 from models import methods
 from models.failpoints import reach
 from models.spec import RunSpec
@@ -55,11 +56,6 @@ from wire.messages import (
 )
 from wire.messages import Constant as ConstantMessage
 from wire.timing import Timing
-
-FIRST_NOTE_S = 3.0
-"""People are told what the run waits for after this time, and then every NOTE_EVERY_S."""
-
-NOTE_EVERY_S = 30.0
 
 ACK_AFTER_S = 0.1
 """A durable update is acknowledged so much later, unless its client gets the next task first, which says as much."""
@@ -95,7 +91,14 @@ class Coordinator:
         events = Events(
             self._on_ready, self._on_gone, self._on_constant_sent, record.display.note, self._turned_away.add
         )
-        self._lobby = Lobby(spec, self._method, welcome, lambda *message: self._door.send(*message), events)
+        self._lobby = Lobby(
+            spec,
+            self._method,
+            welcome,
+            lambda *message: self._door.send(*message),
+            lambda route: self._door.quiet_s(route),
+            events,
+        )
         self._lobby.announced.update(record.standing.announced)
         self._grants = Grants()
         self._conductor = Conductor(
@@ -120,7 +123,8 @@ class Coordinator:
         if self._record.standing.constants is not None:
             self._display.note(f"the run goes on in round {self._rounds.round}, exchange {self._rounds.exchange}")
         self._display.note(f"listening on {self._door.address}")
-        tasks = [self._loop.create_task(self._work()), self._loop.create_task(self._note_waiting())]
+        waiting = tell_waiting(self._rounds, self._display.note)
+        tasks = [self._loop.create_task(self._work()), self._loop.create_task(waiting)]
         if clients is not None and self._rounds.conclusion() is None:
             clients.start(self._door.address)
             tasks.append(self._loop.create_task(self._watch(clients)))
@@ -363,18 +367,6 @@ class Coordinator:
 
     def _finish(self, finish: rounds.Finish) -> None:
         self.end(ExitCode.FINISHED if finish.outcome == "finished" else ExitCode.FAILED, finish.reason)
-
-    async def _note_waiting(self) -> None:
-        """Tell people whom and what the run waits for: soon after the start, on a change, and now and then."""
-        told, told_at = "", self._now() - NOTE_EVERY_S
-        while True:
-            await asyncio.sleep(FIRST_NOTE_S)
-            self._record.put_turned_away(self._turned_away.counts)
-            text = self._rounds.waiting_for()
-            changed = text != told and self._rounds.phase is Phase.WAITING
-            if changed or (self._now() - told_at >= NOTE_EVERY_S and self._rounds.phase is not Phase.OVER):
-                self._display.note(text)
-                told, told_at = text, self._now()
 
     def _on_task_done(self, task: asyncio.Task[None]) -> None:
         """End the run if one of its tasks has failed: it would wait for that task for ever."""

@@ -87,6 +87,10 @@ class Door:
             raise
         self.address = self._router.address
 
+    def quiet_s(self, route: bytes) -> float | None:
+        """Return for how long nothing has come in on a connection, None if that is unknown."""
+        return self._router.quiet_s(route)
+
     def send(self, route: bytes, frames: Frames) -> bool:
         """Send to one connection; False if it is gone or takes nothing more."""
         return self._router.send(route, frames)

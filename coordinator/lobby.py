@@ -54,12 +54,15 @@ class Lobby:
         method: Method,
         welcome: Welcome,
         send: Callable[[bytes, Frames], bool],
+        quiet_s: Callable[[bytes], float | None],
         events: Events,
     ) -> None:
+        """Begin with nobody; `send` and `quiet_s` are the door's."""
         self._spec = spec
         self._method = method
         self._welcome = welcome
         self._send_to = send
+        self._quiet_s = quiet_s
         self._events = events
         self._membership = Membership(welcome.heartbeat_s)
         self._constants: list[tuple[ConstantMessage, Frames]] = []
@@ -146,7 +149,11 @@ class Lobby:
             self.bar(member.route, reason, at)
 
     def tick(self, at: float) -> None:
-        """Time has passed."""
+        """Time has passed; who is in the middle of a long message is not silent."""
+        for member in self._membership.silent(at):
+            quiet_s = self._quiet_s(member.route)
+            if quiet_s is not None:
+                self._membership.moved(member.route, at - quiet_s)
         self._obey(self._membership.tick(at), at)
 
     def next_wakeup(self) -> float | None:

@@ -127,7 +127,11 @@ class ClientApp:
 
     def _tick(self) -> None:
         self._timer = None
-        self._feed(session.Ticked(self._loop.time()))
+        now = self._loop.time()
+        quiet_s = self._dealer.quiet_s() if self._dealer is not None else None
+        if quiet_s is not None:
+            self._feed(session.Moved(now - quiet_s))
+        self._feed(session.Ticked(now))
 
     def _obey(self, instruction: session.Instruction) -> None:
         self._obedience[type(instruction)](instruction)

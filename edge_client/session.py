@@ -41,6 +41,7 @@ from edge_client.session_events import (
     Instruction,
     LinkLost,
     LinkRefused,
+    Moved,
     OpenLink,
     PassConstant,
     Prepare,
@@ -138,6 +139,7 @@ class Session:
             UplinkMade: self._on_uplink,
             TrainerFailed: self._on_trainer_failed,
             TrainerDied: self._on_trainer_died,
+            Moved: self._on_moved,
             Ticked: self._on_tick,
         }
         self._on_message: dict[type[Message], Callable[[Any, float], Iterable[Instruction]]] = {
@@ -170,6 +172,10 @@ class Session:
             return self._down("no welcome from the coordinator", event.at)
         if self.link is Link.UP:
             return self._keep_alive(event.at)
+        return []
+
+    def _on_moved(self, event: Moved) -> Iterable[Instruction]:
+        self._heard_at = max(self._heard_at, event.at)
         return []
 
     def _keep_alive(self, at: float) -> Iterable[Instruction]:

@@ -80,13 +80,31 @@ class TrainerDied:
 
 
 @dataclass(frozen=True)
+class Moved:
+    """Part of a message came or went at this time: a long one on a slow link is not silence."""
+
+    at: float
+
+
+@dataclass(frozen=True)
 class Ticked:
     """Time has passed."""
 
     at: float
 
 
-Event = LinkLost | LinkRefused | Received | Prepared | Progressed | UplinkMade | TrainerFailed | TrainerDied | Ticked
+Event = (
+    LinkLost
+    | LinkRefused
+    | Received
+    | Prepared
+    | Progressed
+    | UplinkMade
+    | TrainerFailed
+    | TrainerDied
+    | Moved
+    | Ticked
+)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from tests.chaos.kills import draw_kills
+from tests.chaos.netns import slow_loopback
 from tests.chaos.supervisor import NUM_CLIENTS, Supervisor
 from tests.integration.pairs_run import PairsRun, counted_in
 from tests.integration.processes import until
@@ -83,3 +84,16 @@ def test_a_rolling_restart_changes_nothing(pairs: PairsRun) -> None:
     assert [client.stop() for client in clients] == [ExitCode.INTERRUPTED] * NUM_CLIENTS
     assert resumed.summary["global_hash"] == pairs.undisturbed_hashes()
     assert resumed.summary["updates"]["accepted"] == 2 * NUM_CLIENTS * 3
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("feature_dim", [8, 100_000], ids=["small", "large"])
+def test_a_slow_link_is_no_dead_one(pairs: PairsRun, feature_dim: int) -> None:
+    """A large update takes seconds, and all that time nothing else comes through: more than two heartbeats."""
+    pairs.configure(model={"feature_dim": feature_dim}, run={"num_rounds": 1})
+    with slow_loopback("1mbit"):
+        coordinator, clients = pairs.serve_all(*range(NUM_CLIENTS))
+        assert coordinator.wait(60.0) == ExitCode.FINISHED, coordinator.said
+        assert [client.wait() for client in clients] == [ExitCode.FINISHED] * NUM_CLIENTS
+    assert "is gone: silent" not in coordinator.said
+    assert coordinator.summary["global_hash"] == pairs.undisturbed_hashes()

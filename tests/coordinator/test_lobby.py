@@ -70,8 +70,9 @@ class Hall:
         self.turned_away: list[tuple[str, str]] = []
         self.sent: list[tuple[bytes, Message]] = []
         self.cut: set[bytes] = set()
+        self.quiet_s: dict[bytes, float] = {}
         self.at = 0.0
-        self.lobby = Lobby(SPEC, method, welcome, self._send, events)
+        self.lobby = Lobby(SPEC, method, welcome, self._send, self.quiet_s.get, events)
         if is_open:
             self.lobby.open(constants)
 
@@ -319,6 +320,18 @@ def test_a_ping_is_answered_and_counts_as_a_sign_of_life() -> None:
     hall.take(b"1", Ping())
     assert hall.answers(b"1") == [Pong()]
     assert hall.lobby.next_wakeup() == 9.0 + 2 * HEARTBEAT_S
+
+
+def test_a_client_in_the_middle_of_a_long_message_is_not_silent() -> None:
+    hall = Hall()
+    hall.hello("a", b"1")
+    hall.at, hall.quiet_s[b"1"] = 2 * HEARTBEAT_S, 0.5
+    hall.lobby.tick(hall.at)
+    assert hall.lobby.clients == ["a"]
+    assert hall.lobby.next_wakeup() == 4 * HEARTBEAT_S - 0.5
+    hall.at, hall.quiet_s[b"1"] = 4 * HEARTBEAT_S - 0.5, 2 * HEARTBEAT_S
+    hall.lobby.tick(hall.at)
+    assert hall.lobby.clients == []
 
 
 def test_silent_and_leaving_clients_are_gone_and_people_hear_why() -> None:

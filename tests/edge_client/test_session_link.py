@@ -11,6 +11,7 @@ from edge_client.session_events import (
     Instruction,
     LinkLost,
     LinkRefused,
+    Moved,
     OpenLink,
     Prepare,
     Say,
@@ -89,6 +90,19 @@ def test_a_welcome_that_does_not_come_is_not_waited_for() -> None:
     assert client.tick(JOIN_S - 0.001) == []
     text = "no welcome from the coordinator; trying again, at most every 20 s"
     assert client.tick(JOIN_S) == [CloseLink(), Say(text)]
+
+
+def test_a_coordinator_in_the_middle_of_a_long_message_is_not_silent() -> None:
+    client = Client().prepare()
+    client.feed(Ticked)
+    joined_at = client.at
+    client.at = joined_at + 1.9 * HEARTBEAT_S
+    client.session.handle(Moved(client.at))
+    client.session.handle(Moved(joined_at))
+    client.tick(joined_at + 3.8 * HEARTBEAT_S)
+    assert client.session.link is Link.UP
+    client.tick(joined_at + 3.9 * HEARTBEAT_S)
+    assert client.current_link() is Link.DOWN
 
 
 def test_a_silent_coordinator_is_noticed_in_two_heartbeats() -> None:

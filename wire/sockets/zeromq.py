@@ -18,6 +18,7 @@ import zmq
 from zmq.utils.monitor import parse_monitor_message
 
 from wire.sockets.keys import KeyPair
+from wire.sockets.tcp import TcpConnection
 
 Context = zmq.Context[zmq.Socket[bytes]]
 """One per process; its sockets are closed before it."""
@@ -189,8 +190,16 @@ class Router(Endpoint):
             self._socket.setsockopt(zmq.CURVE_SECRETKEY, bytes.fromhex(own.secret))
             self._socket.setsockopt(zmq.ZAP_DOMAIN, b"coordinator")
         self.address = self._bind(address)
-        self._monitor = _Monitor(context, self._socket, _FAILURES, self._on_event)
+        self._connections: dict[bytes, TcpConnection] = {}
+        self._routes: dict[int, bytes] = {}
+        self._monitor = _Monitor(context, self._socket, _FAILURES | int(zmq.EVENT_DISCONNECTED), self._on_event)
         self._listen()
+
+    def quiet_s(self, route: bytes) -> float | None:
+        """Return for how long nothing has come in on a connection, not even a part of a message; None if unknown."""
+        connection = self._connections.get(route)
+        movement = connection.movement() if connection is not None else None
+        return movement.quiet_s if movement is not None else None
 
     def send(self, route: bytes, frames: Frames) -> bool:
         """Send to one connection; False if it is gone or takes nothing more."""
@@ -218,15 +227,18 @@ class Router(Endpoint):
         return bound.decode().rstrip("\0").removeprefix("tcp://")
 
     def _receive(self) -> None:
-        if not self._is_encrypted:
-            route, *frames = self._socket.recv_multipart(zmq.NOBLOCK)
-            self._on_message(route, ANYONE, frames)
-            return
         first = self._socket.recv(zmq.NOBLOCK, copy=False)
-        key = str(first.get("User-Id"))
-        self._on_message(first.bytes, key, self._socket.recv_multipart(zmq.NOBLOCK))
+        route, frames = first.bytes, self._socket.recv_multipart(zmq.NOBLOCK)
+        if route not in self._connections:
+            descriptor = int(first.get(zmq.SRCFD))
+            self._connections[route] = TcpConnection(descriptor)
+            self._routes[descriptor] = route
+        self._on_message(route, str(first.get("User-Id")) if self._is_encrypted else ANYONE, frames)
 
     def _on_event(self, event: int, value: int) -> None:
+        if event == zmq.EVENT_DISCONNECTED:
+            self._connections.pop(self._routes.pop(value, b""), None)
+            return
         if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
             return  # the gatekeeper has told
         if event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
@@ -265,11 +277,25 @@ class Dealer(Endpoint):
             self._socket.setsockopt(zmq.CURVE_SERVERKEY, bytes.fromhex(server_key))
             self._socket.setsockopt(zmq.CURVE_PUBLICKEY, bytes.fromhex(own.public))
             self._socket.setsockopt(zmq.CURVE_SECRETKEY, bytes.fromhex(own.secret))
-        lost = int(zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED)
-        self._monitor = _Monitor(context, self._socket, lost | _FAILURES, self._on_event)
+        self._connection: TcpConnection | None = None
+        self._acked_bytes = 0
+        told = int(zmq.EVENT_CONNECTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED) | _FAILURES
+        self._monitor = _Monitor(context, self._socket, told, self._on_event)
         self._socket.setsockopt(zmq.IPV6, int("[" in address))
         self._socket.connect(f"tcp://{address}")
         self._listen()
+
+    def quiet_s(self) -> float | None:
+        """Return for how long nothing has moved on the connection, None if that is unknown.
+
+        Parts of a message that come in are movement, and parts of one that is too large to go out at once.
+        """
+        movement = self._connection.movement() if self._connection is not None else None
+        if movement is None:
+            return None
+        is_sending = movement.unsent_bytes > 0 and movement.acked_bytes > self._acked_bytes
+        self._acked_bytes = movement.acked_bytes
+        return 0.0 if is_sending else movement.quiet_s
 
     def send(self, frames: Frames) -> bool:
         """Queue for the coordinator; False if the queue is full."""
@@ -285,8 +311,10 @@ class Dealer(Endpoint):
         super().close()
 
     def _on_event(self, event: int, value: int) -> None:
-        """Report the first event alone: the others follow from it."""
-        if not self._is_lost:
+        """Report the first loss alone: the others follow from it."""
+        if event == zmq.EVENT_CONNECTED:
+            self._connection = TcpConnection(value)
+        elif not self._is_lost:
             self._is_lost = True
             self._on_lost(*self._loss(event, value))
 
