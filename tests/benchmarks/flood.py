@@ -18,8 +18,8 @@ NUM_ROUNDS = 3000
 QUIET_S = 10.0
 FLOOD_S = 30.0
 NUM_HALF_OPEN = 500
-HALF_OPEN_PER_BURST = 2
-"""So many are opened anew with each burst, as they are ended after a handshake's time: 100 a second for 5 s."""
+HALF_OPEN_PER_BURST = 1
+"""So many are opened anew with each burst, as they are ended after a handshake's time: 50 a second for 10 s."""
 JUNK_PER_S = 10_000
 BURST = 200
 """Junk messages on one connection."""

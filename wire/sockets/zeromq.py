@@ -32,8 +32,11 @@ LINGER_MS = 500
 MAX_BURST = 256
 """Messages received in one go before the loop may do something else."""
 
-HANDSHAKE_MS = 5000
-"""How long a peer that has connected may take to become one that can speak."""
+HANDSHAKE_MS = 10_000
+"""How long a peer that has connected may take to become one that can speak.
+
+Longer than a client waits itself: it shall not take a coordinator that is slow for one that breaks off.
+"""
 
 CURVE_BYTES = 64
 """More than encryption adds to a frame: what ZeroMQ takes for the size of a frame includes it."""
