@@ -10,7 +10,6 @@ from wire.encoding import Packed, unpack
 from wire.errors import DecodeError, RecordError
 from wire.payload import Nothing, Record
 
-
 MAX_TOLD = 500
 """Characters of what is said about an update: it may quote what came, of which there may be a lot."""
 

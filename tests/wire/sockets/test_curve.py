@@ -177,6 +177,20 @@ def test_junk_is_never_a_message_and_holds_up_nobody(context: Context) -> None:
     assert run(context, main).came == [(ENROLLED.public, [b"hello"])]
 
 
+def test_a_peer_of_the_first_zmtp_speaks_on_an_open_port_and_holds_up_nobody(context: Context) -> None:
+    async def main(port: Port) -> None:
+        host, _, number = port.router.address.rpartition(":")
+        for _ in range(3):
+            with socket.create_connection((host, int(number))) as connection:
+                connection.sendall(b"\x01\x00\x06\x00hello" + b"\x03\x00no" * 5)
+        port.dealer(None).send([b"yes"])
+        await until(lambda: len(port.came) == 19)
+
+    port = run(context, main, is_encrypted=False)
+    assert sorted(frames for _, frames in port.came) == [[b"hello"]] * 3 + [[b"no"]] * 15 + [[b"yes"]]
+    assert {key for key, _ in port.came} == {ANYONE}
+
+
 @pytest.mark.parametrize("is_encrypted", [True, False])
 def test_a_peer_that_takes_too_long_over_its_handshake_is_ended(
     context: Context, is_encrypted: bool, monkeypatch: pytest.MonkeyPatch
