@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.up-to-date
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow lint bench
+.PHONY: help install demo test test-slow lint bench fuzz
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,10 @@ lint: $(STAMP)  ## check style, types and dependency rules only
 
 bench: $(STAMP)  ## run the benchmarks and print their figures
 	@$(BIN)/python -m tests.benchmarks
+
+fuzz: $(STAMP)  ## look for bytes that the coordinator does not survive, 2,000,000 inputs
+	@$(BIN)/python -m pip install -qq --group fuzz
+	@$(BIN)/python -m tests.fuzz -runs=2000000
 
 # One call for all packages: torch and torchvision must be resolved together. `--group` needs pip 25.1.
 $(STAMP): pyproject.toml

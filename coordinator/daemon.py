@@ -229,6 +229,7 @@ class Coordinator:
         if self._num_misfits[client] >= most:
             reason = f"{client} is left out of the run: [gate] max_refusals = {most} of its updates were refused"
             self._lobby.leave_out(client, reason, self._now())
+            self._feed(rounds.ClientGone(client, self._now(), for_good=True))
 
     def _may_send(self, client: str, run: int, round: int, exchange: int) -> bool:
         """Say whether an update of this exchange would be accepted; tell the client if not."""

@@ -7,6 +7,7 @@ speak, for whom he says he is. Nothing that comes in here raises: it is turned a
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,9 @@ from wire.sockets.zeromq import AddressInUseError, Context, Router
 from wire.timing import Timing, split_timing
 
 Frames = Sequence[bytes | memoryview]
+
+MAX_DESCRIPTORS = 65_536
+"""No more are asked for, half-open connections included."""
 
 JUNK = "junk"
 """What is turned away because it is no message."""
@@ -64,6 +68,7 @@ class Door:
         Raises:
             AddressInUseError: the address cannot be bound.
         """
+        _allow_descriptors()
         self._max_bytes = transport.max_message_bytes
         self._keys = keys
         self._on_arrival = on_arrival
@@ -136,6 +141,14 @@ class Door:
         self._turned_away.add(code, reason)
         self.send(route, encode(Refusal(RefusalCode.KEY, reason, True)))
         self._on_barred(route, reason)
+
+
+def _allow_descriptors() -> None:
+    """Let this process have as many connections as the system allows: some may be there to use them up."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _decoded(route: bytes, owner: str | None, frames: Frames, max_bytes: int) -> Arrival:

@@ -10,6 +10,9 @@ from wire.encoding import Packed, unpack
 from wire.errors import DecodeError, RecordError
 from wire.payload import Nothing, Record
 
+MAX_TOLD = 500
+"""Characters of what is said about an update: it may quote what came, of which there may be a lot."""
+
 
 @dataclass
 class Accepted:
@@ -46,7 +49,7 @@ class OpenExchange:
         try:
             check(self._record.from_payload(unpack(packed), dims, digests))
         except (DecodeError, RecordError) as error:
-            return f"exchange {self._name!r}: {error}"
+            return f"exchange {self._name!r}: {error}"[:MAX_TOLD]
         return None
 
     def accept(self, client: str, num_train: int, packed: Packed) -> None:

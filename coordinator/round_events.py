@@ -15,10 +15,11 @@ class ClientReady:
 
 @dataclass(frozen=True)
 class ClientGone:
-    """A client is no longer connected."""
+    """A client is no longer connected; `for_good`: nor will it be let in again."""
 
     client: str
     at: float
+    for_good: bool = False
 
 
 @dataclass(frozen=True)

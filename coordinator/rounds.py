@@ -8,7 +8,8 @@ exchange (index num_exchanges) that everybody ready takes part in and that canno
     WAITING      fewer than `min_available_clients` are ready; the round opens when they are, or fails after
                  `max_exchange_s` of waiting
     CONFIGURING  the server half is asked for the downlink
-    COLLECTING   the cohort has its tasks; updates are accepted until all have answered, or the exchange must close
+    COLLECTING   the cohort has its tasks; updates are accepted until all have answered that have not been left out
+                 of the run, or the exchange must close
     AGGREGATING  the server half works on what was accepted
     RESTORING    the server half goes back to the state from the start of the failed round
     OVER         nothing more happens
@@ -134,6 +135,7 @@ class Rounds:
         self.kept = dict(position.kept)
         self.ready: set[str] = set()
         self.cohort: frozenset[str] = position.cohort
+        self._left_out: set[str] = set()
         self.answered: set[str] = set(position.answered)
         self._resumed = position.exchange is not None
         self._is_evaluated = position.is_evaluated
@@ -216,7 +218,10 @@ class Rounds:
 
     def _on_gone(self, event: ClientGone) -> Iterable[Instruction]:
         self.ready.discard(event.client)
-        return []
+        if not event.for_good:
+            return []
+        self._left_out.add(event.client)
+        return self._close_if_due(event.at) if self.phase is Phase.COLLECTING else []
 
     def _open_round(self, at: float) -> list[Instruction]:
         """Draw the cohort and ask for the first downlink, once enough clients are ready."""
@@ -302,7 +307,7 @@ class Rounds:
         return self.evaluating or len(self.answered) >= self.rules.min_clients
 
     def _close_if_due(self, at: float) -> list[Instruction]:
-        if len(self.answered) < len(self.cohort) and at < self._closes_at():
+        if self.cohort - self.answered - self._left_out and at < self._closes_at():
             return []
         if not self._has_quorum():
             missing = ", ".join(sorted(self.cohort - self.answered))

@@ -12,6 +12,10 @@ LINE_EVERY_S = 30.0
 """... and then one in so many seconds, which says how many there were that nobody was told of."""
 
 
+MAX_CHARACTERS = 300
+"""Of what is told of one: it may quote what came."""
+
+
 class TurnedAway:
     """The counts; `note` is given the lines."""
 
@@ -36,4 +40,4 @@ class TurnedAway:
         self._due[kind] = due + LINE_EVERY_S
         untold = self._untold.pop(kind, 0)
         more = f"; and {untold} more since the last such line" if untold else ""
-        self.note(f"turned away ({kind}): {text}{more}")
+        self.note(f"turned away ({kind}): {text:.{MAX_CHARACTERS}}{more}")

@@ -42,6 +42,8 @@ def problems() -> Iterator[str]:
     """Yield what keeps this device from taking part in any run."""
     if libzmq_version()[:2] < OLDEST_LIBZMQ:
         yield f"libzmq {_dotted(libzmq_version())} is older than {_dotted(OLDEST_LIBZMQ)}: install a newer pyzmq"
+    if not has_curve():
+        yield "libzmq cannot encrypt: install a pyzmq whose libzmq has CURVE, as its wheels do"
 
 
 def _told(find: Callable[[], str]) -> str:

@@ -43,6 +43,12 @@ class Job:
         with contextlib.closing(sqlite3.connect(f"file:{self.folder}/store.sqlite?mode=ro", uri=True)) as store:
             return [json.loads(line) for (line,) in store.execute("SELECT line FROM rounds ORDER BY round")]
 
+    def rounds_closed_at(self) -> list[tuple[float, float]]:
+        """Return when each round was closed, in seconds since 1970, and how long it took."""
+        with contextlib.closing(sqlite3.connect(f"file:{self.folder}/store.sqlite?mode=ro", uri=True)) as store:
+            rows = store.execute("SELECT started_s, json_extract(line, '$.round_s') FROM rounds ORDER BY round")
+            return [(at, round_s) for at, round_s in rows]
+
 
 class RunningJob:
     """A run at work."""

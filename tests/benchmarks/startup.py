@@ -11,10 +11,12 @@ from pathlib import Path
 
 import zmq
 
+from coordinator.keys import init
 from tests.benchmarks import job
 from tests.benchmarks.figure import Figure
 from wire.encoding import decode
 from wire.messages import Hello
+from wire.sockets.keys import keep_secret, make_pair
 
 REPEATS = 7
 MAX_START_S = 0.5
@@ -45,7 +47,8 @@ def _listens_s(out: Path) -> float:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     config = out / "run.toml"
-    config.write_text(f'[run]\ndir = "{out}"\n[transport]\nbind = "127.0.0.1:{port}"\n')
+    init(out / "keys")
+    config.write_text(f'[run]\ndir = "{out}"\n[transport]\nbind = "127.0.0.1:{port}"\nkeys = "{out}/keys"\n')
     command = ["coordinator", "serve", "--config", str(config)]
     return _time_until(command, lambda: _accepts(port))
 
@@ -61,10 +64,14 @@ def _accepts(port: int) -> bool:
 def _hello_s(out: Path) -> float:
     context = zmq.Context()
     router = context.socket(zmq.ROUTER)
+    own = make_pair()
+    router.curve_server, router.curve_secretkey = True, bytes.fromhex(own.secret)
     port = router.bind_to_random_port("tcp://127.0.0.1")
     config = out / "client.toml"
+    keep_secret(out / "client.secret")
     config.write_text(
-        f'[client]\nid = "bench"\ndir = "{out}"\n[coordinator]\naddress = "127.0.0.1:{port}"\n[data]\nindex = 0\n'
+        f'[client]\nid = "bench"\ndir = "{out}"\nkey = "{out}/client.secret"\n[data]\nindex = 0\n'
+        f'[coordinator]\naddress = "127.0.0.1:{port}"\npublic_key = "{own.public}"\n'
     )
     took_s = _time_until(["edge_client", "run", "--config", str(config)], lambda: bool(router.poll(1)))
     message, _ = decode(router.recv_multipart()[1:])

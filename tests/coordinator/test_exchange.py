@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coordinator.exchange import OpenExchange
+from coordinator.exchange import MAX_TOLD, OpenExchange
 from models.methods.api import Exchange
 from wire.encoding import Packed, pack
 from wire.payload import EMPTY, Nothing, Payload, Record, Tensor, class_ids, counts, values
@@ -153,3 +153,10 @@ def test_an_update_is_durable_once_it_is_settled() -> None:
     exchange.settle("a", spilled=False)
     assert exchange.is_durable("a")
     assert not exchange.is_durable("b")
+
+
+def test_what_is_told_is_short_whatever_it_quotes() -> None:
+    packed = pack(Payload({f"{number:0200d}": Tensor("f32", np.ones(1)) for number in range(1000)}))
+    text = open_exchange().misfit(packed, DIMS, {}, anything)
+    assert text is not None
+    assert len(text) == MAX_TOLD

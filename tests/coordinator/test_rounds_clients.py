@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.round_events import Accept, Aggregated, ClientGone, Configure, Configured, SendTask, UpdateArrived
+from coordinator.round_events import (
+    Accept,
+    Aggregate,
+    Aggregated,
+    ClientGone,
+    Configure,
+    Configured,
+    FailRound,
+    SendTask,
+    UpdateArrived,
+)
 from coordinator.rounds import Phase
 from tests.coordinator.round_driver import DEADLINE_S, Run, refused, tasks
 
@@ -41,6 +51,26 @@ def test_a_client_that_comes_while_the_server_half_works_gets_no_task_yet() -> N
     run.feed(Configured)
     run.updates("abc")
     assert run.ready("c") == []
+
+
+def test_nobody_waits_for_a_client_that_is_left_out() -> None:
+    run = Run()
+    run.open()
+    run.update("a")
+    run.feed(ClientGone, "b")
+    assert run.rounds.phase is Phase.COLLECTING
+    run.update("c")
+    assert run.feed(ClientGone, "b", for_good=True) == [Aggregate(1, 0, ("a", "c"))]
+
+
+def test_of_all_left_out_a_round_fails_at_once() -> None:
+    run = Run()
+    run.open()
+    for client in "ab":
+        assert run.feed(ClientGone, client, for_good=True) == []
+    (failed,) = run.feed(ClientGone, "c", for_good=True)
+    assert isinstance(failed, FailRound)
+    assert "missing: a, b, c" in failed.reason
 
 
 # Refusals

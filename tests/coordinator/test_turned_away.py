@@ -35,3 +35,9 @@ def test_one_kind_does_not_hide_another() -> None:
         told.turned_away.add("junk", "x")
     told.turned_away.add("revoked", "the key of a was revoked")
     assert told.lines[-1] == "turned away (revoked): the key of a was revoked"
+
+
+def test_a_line_is_short_whatever_it_quotes() -> None:
+    told = Told()
+    told.turned_away.add("junk", "x" * 100_000)
+    assert len(told.lines[0]) < 400

@@ -22,6 +22,7 @@ from edge_client.session_events import (
 from tests.edge_client.session_driver import HEARTBEAT_S, LARGE, READY, RUN, Client, refusal, welcome
 from wire.exit_codes import ExitCode
 from wire.messages import Goodbye, Offer, Ping, Pong
+from wire.sockets.zeromq import HANDSHAKE_MS
 
 
 def lines(found: list[Instruction]) -> list[str]:
@@ -219,3 +220,7 @@ def test_one_that_was_only_restarted_does_not_end_the_client() -> None:
     client.cut()
     client.tick()
     assert not any(isinstance(instruction, Exit) for instruction in broken_off(client))
+
+
+def test_a_client_gives_up_a_slow_handshake_before_the_coordinator_breaks_it_off() -> None:
+    assert JOIN_S * 1000 < HANDSHAKE_MS

@@ -12,7 +12,7 @@ from wire.encoding import encode, pack
 from wire.exit_codes import ExitCode
 from wire.messages import Refusal, Task, Update
 
-THIRD = client_id(2)
+FIRST, THIRD = client_id(0), client_id(2)
 WIDTH = 8
 
 
@@ -47,9 +47,11 @@ def test_an_enrolled_attacker_moves_nothing_and_is_left_out(pairs: PairsRun) -> 
     pairs.configure(
         run={"num_rounds": 1},
         data={"num_clients": 3},
-        round={"min_clients": 2, "deadline_s": 2.0},
+        round={"min_clients": 2},
         gate={"max_refusals": most},
+        transport={"heartbeat_s": 30.0},
     )
+    pairs.gates.shut(FIRST)
     coordinator, clients = pairs.serve_all(0, 1)
     with pairs.peer(coordinator.address, THIRD) as attacker:
         attacker.join(pairs.class_counts(2), feature_dim=WIDTH)
@@ -65,6 +67,7 @@ def test_an_enrolled_attacker_moves_nothing_and_is_left_out(pairs: PairsRun) -> 
         assert (left_out.code, left_out.permanent) == ("left_out", True)
         attacker.hello()
         assert attacker.expect(Refusal).code == "left_out"
+    pairs.gates.open(FIRST)
     assert coordinator.wait() == ExitCode.FINISHED
     assert [client.wait() for client in clients] == [ExitCode.FINISHED] * 2
     assert coordinator.summary["global_hash"] == pairs.expected_hashes([Counted([0, 1], [0, 1])])

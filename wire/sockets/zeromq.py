@@ -10,6 +10,7 @@ arrives. Why a handshake failed is told by ZeroMQ's monitor; see `gatekeeper` fo
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any
@@ -32,8 +33,11 @@ LINGER_MS = 500
 MAX_BURST = 256
 """Messages received in one go before the loop may do something else."""
 
-HANDSHAKE_MS = 5000
-"""How long a peer that has connected may take to become one that can speak."""
+HANDSHAKE_MS = 10_000
+"""How long a peer that has connected may take to become one that can speak.
+
+Longer than a client waits itself: it shall not take a coordinator that is slow for one that breaks off.
+"""
 
 CURVE_BYTES = 64
 """More than encryption adds to a frame: what ZeroMQ takes for the size of a frame includes it."""
@@ -230,10 +234,16 @@ class Router(Endpoint):
         first = self._socket.recv(zmq.NOBLOCK, copy=False)
         route, frames = first.bytes, self._socket.recv_multipart(zmq.NOBLOCK)
         if route not in self._connections:
+            self._look_at(route, first)
+        self._on_message(route, str(first.get("User-Id")) if self._is_encrypted else ANYONE, frames)
+
+    def _look_at(self, route: bytes, first: zmq.Frame) -> None:
+        """Know the connection of a route by its descriptor; a peer of an old ZMTP has none that ZeroMQ would tell."""
+        with contextlib.suppress(zmq.ZMQError):
             descriptor = int(first.get(zmq.SRCFD))
+            self._connections.pop(self._routes.get(descriptor, b""), None)
             self._connections[route] = TcpConnection(descriptor)
             self._routes[descriptor] = route
-        self._on_message(route, str(first.get("User-Id")) if self._is_encrypted else ANYONE, frames)
 
     def _on_event(self, event: int, value: int) -> None:
         if event == zmq.EVENT_DISCONNECTED:

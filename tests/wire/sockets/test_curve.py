@@ -11,6 +11,7 @@ import zmq
 
 from tests.integration.proxy import Proxy
 from wire.encoding import framed_bytes
+from wire.sockets import zeromq
 from wire.sockets.gatekeeper import Gatekeeper
 from wire.sockets.keys import KeyPair, make_pair
 from wire.sockets.knock import mechanism_at
@@ -174,6 +175,37 @@ def test_junk_is_never_a_message_and_holds_up_nobody(context: Context) -> None:
             connection.close()
 
     assert run(context, main).came == [(ENROLLED.public, [b"hello"])]
+
+
+def test_a_peer_of_the_first_zmtp_speaks_on_an_open_port_and_holds_up_nobody(context: Context) -> None:
+    async def main(port: Port) -> None:
+        host, _, number = port.router.address.rpartition(":")
+        for _ in range(3):
+            with socket.create_connection((host, int(number))) as connection:
+                connection.sendall(b"\x01\x00\x06\x00hello" + b"\x03\x00no" * 5)
+        port.dealer(None).send([b"yes"])
+        await until(lambda: len(port.came) == 19)
+
+    port = run(context, main, is_encrypted=False)
+    assert sorted(frames for _, frames in port.came) == [[b"hello"]] * 3 + [[b"no"]] * 15 + [[b"yes"]]
+    assert {key for key, _ in port.came} == {ANYONE}
+
+
+@pytest.mark.parametrize("is_encrypted", [True, False])
+def test_a_peer_that_takes_too_long_over_its_handshake_is_ended(
+    context: Context, is_encrypted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zeromq, "HANDSHAKE_MS", 50)
+
+    async def main(port: Port) -> None:
+        host, _, number = port.router.address.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(number))
+        writer.write(b"\xff")
+        await asyncio.wait_for(reader.read(), WAIT_S)
+        await until(lambda: port.failed)
+        writer.close()
+
+    assert run(context, main, is_encrypted).failed == ["handshake"]
 
 
 def test_the_bytes_on_the_wire_are_those_that_are_counted(context: Context) -> None:

@@ -1,0 +1,77 @@
+"""The clients that loopback starts: how each gets its keys, which no file ever holds."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator.config import load
+from coordinator.keys import ThrowAwayKeys, throw_away_keys
+from coordinator.loopback_clients import Clients, client_names
+from coordinator.run_folder import RunFolder
+from edge_client import config as client_config
+
+
+class Started:
+    """In the place of a process: how it was started, and what came by its standard input."""
+
+    def __init__(self, command: list[str], **how: Any) -> None:
+        self.command = command
+        self.how = how
+        self.told = b""
+        self.stdin = io.BytesIO()
+        self.stdin.close = self._close  # type: ignore[method-assign]
+
+    def wait(self, timeout: float) -> int:
+        return 0
+
+    def _close(self) -> None:
+        self.told = self.stdin.getvalue()
+
+
+def start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: ThrowAwayKeys | None
+) -> tuple[RunFolder, list[Started]]:
+    started: list[Started] = []
+
+    def popen(command: list[str], **how: Any) -> Started:
+        started.append(Started(command, **how))
+        return started[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    config = load(None, [f"run.dir={tmp_path}", "data.num_clients=3"])
+    folder = RunFolder.create(config, "20261128-000000")
+    clients = Clients(config, tmp_path, folder, keys)
+    clients.start("127.0.0.1:7071")
+    clients.stop()
+    return folder, started
+
+
+def test_each_client_is_given_its_own_secret_key_and_nobody_else_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = throw_away_keys(client_names(3))
+    folder, started = start(tmp_path, monkeypatch, keys)
+    assert [process.told.decode() for process in started] == [keys.clients[name].secret for name in client_names(3)]
+    written = b"".join(path.read_bytes() for path in folder.path.rglob("*") if path.is_file())
+    shown = repr([(process.command, process.how) for process in started])
+    for secret in (keys.coordinator.own.secret, *(pair.secret for pair in keys.clients.values())):
+        assert secret.encode() not in written
+        assert secret not in shown
+    for process in started:
+        config = client_config.load(Path(process.command[process.command.index("--config") + 1]), [])
+        assert config.coordinator.public_key == keys.coordinator.own.public
+        assert "--key-from-stdin" in process.command
+
+
+def test_without_encryption_there_are_no_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, started = start(tmp_path, monkeypatch, None)
+    assert {process.told for process in started} == {b""}
+    for process in started:
+        config = client_config.load(Path(process.command[process.command.index("--config") + 1]), [])
+        assert config.coordinator.security == "none"
+        assert "--key-from-stdin" not in process.command

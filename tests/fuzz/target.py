@@ -1,0 +1,118 @@
+"""What is fuzzed: any bytes, as the frames of a message, through all that a coordinator does before it takes an update.
+
+An input is frames, each behind its length in two bytes. Nothing but the errors that stand for a refusal may come of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from coordinator.config import GateSection
+from coordinator.gate import Gate
+from coordinator.lobby import Events, Lobby
+from models import methods
+from models.spec import DataConfig, EvaluationConfig, ModelConfig, RunSpec, TrainingConfig, WireConfig
+from wire.encoding import Packed, decode, unpack
+from wire.errors import DecodeError, RecordError
+from wire.messages import Hello, Ready, Welcome
+from wire.payload import Record, positions_in
+from wire.timing import split_timing
+from wire.version import PROTOCOL_VERSION
+
+CORPUS = Path(__file__).with_name("corpus.txt")
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+MAX_BYTES = 1 << 16
+"""No message of the fuzzed coordinator is larger."""
+
+UNIVERSE = 64
+"""Of index sets."""
+
+SPEC = RunSpec(
+    run_id="run-7",
+    seed=0,
+    num_rounds=3,
+    method=methods.default().name,
+    method_config={},
+    classes=list("0123"),
+    data=DataConfig(),
+    model=ModelConfig(feature_dim=6),
+    training=TrainingConfig(),
+    evaluation=EvaluationConfig(),
+    wire=WireConfig(),
+)
+RECORDS: tuple[type[Record], ...] = tuple(
+    {exchange.uplink for name in methods.names() for exchange in methods.find(name).exchanges}
+)
+
+
+class Target:
+    """A coordinator's lobby with one client in it, whose connection all inputs come by."""
+
+    def __init__(self) -> None:
+        welcome = Welcome(7, "run-7", 5.0, MAX_BYTES, {})
+        events = Events(_nothing, _nothing, _nothing, _nothing, _nothing)
+        self._lobby = Lobby(SPEC, methods.default(), welcome, lambda *_: True, lambda _: None, events)
+        self._lobby.open([])
+        self._gate = Gate(GateSection(max_norm=1e3), SPEC.classes)
+
+    def take(self, content: bytes) -> None:
+        """Take one input; whatever it raises is a fault."""
+        self._join()
+        try:
+            frames, _ = split_timing(cut(content))
+            message, packed = decode(frames, max_bytes=MAX_BYTES)
+        except DecodeError:
+            return
+        self._lobby.take(b"1", "a", message, 1.0)
+        if packed is not None:
+            self._read(packed)
+
+    def _join(self) -> None:
+        self._lobby.take(b"1", "a", Hello((PROTOCOL_VERSION.major, 0), "a", 1), 0.0)
+        self._lobby.take(b"1", "a", Ready(7, 6, 2, [3, 2, 1, 0], 6, 100, 10), 0.0)
+
+    def _read(self, packed: Packed) -> None:
+        try:
+            payload = unpack(packed)
+        except DecodeError:
+            return
+        for kind in RECORDS:
+            try:
+                self._gate.check(kind.from_payload(payload, {"K": SPEC.num_classes}), 6)
+            except RecordError:
+                continue
+        for array in payload.arrays.values():
+            try:
+                positions_in(array, UNIVERSE)
+            except DecodeError:
+                continue
+
+
+def cut(content: bytes) -> list[bytes]:
+    """Return the frames of an input; the last may be shorter than its length says."""
+    frames, start = [], 0
+    while start < len(content):
+        end = start + 2 + int.from_bytes(content[start : start + 2], "big")
+        frames.append(content[start + 2 : end])
+        start = end
+    return frames
+
+
+def join(frames: Sequence[bytes]) -> bytes:
+    """Return the input that `cut` makes these frames of."""
+    return b"".join(len(frame).to_bytes(2, "big") + frame for frame in frames)
+
+
+def seeds() -> Iterator[bytes]:
+    """Yield the golden frames and the corpus."""
+    for path in sorted(GOLDEN.glob("*/*.json")):
+        yield join([bytes.fromhex(frame) for frame in json.loads(path.read_text())["frames"]])
+    for line in CORPUS.read_text().split():
+        yield bytes.fromhex(line)
+
+
+def _nothing(*content: object) -> None:
+    """Hear what the lobby tells."""
