@@ -19,6 +19,7 @@ from coordinator.daemon import Coordinator
 from coordinator.display import Display
 from coordinator.loopback_clients import Clients
 from coordinator.record import RunRecord, read_start
+from coordinator.report.command import write_page
 from coordinator.report.table import final_table
 from coordinator.run_folder import RunFolder
 from coordinator.store import StoreError
@@ -110,9 +111,17 @@ def recorded(order: Order, go: Go) -> ExitCode:
     finally:
         display.close()
     if record.summary is not None:
-        print(final_table(record.summary))
+        print(final_table(record.summary), flush=True)
+        _report(order, folder)
     print(f"run folder: {folder.path}", flush=True)
     return code
+
+
+def _report(order: Order, folder: RunFolder) -> None:
+    """Write the run's report, if it is wanted, and say where it is."""
+    if order.config.report.page:
+        _ignore_signals()
+        print(write_page(folder))
 
 
 def _tell_finished(folder: RunFolder) -> ExitCode:

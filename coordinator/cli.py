@@ -87,6 +87,11 @@ def _parser() -> argparse.ArgumentParser:
     status = add("status", _status, "say where a run stands")
     status.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="the run's folder")
     status.add_argument("--format", choices=["text", "json"], default="text", help="default: text")
+    report = add("report", _report, "write the page of a run, or one that compares several")
+    report.add_argument("run_dirs", type=Path, nargs="+", metavar="RUN_DIR", help="the folder of a run, over or not")
+    report.add_argument("--format", choices=["html", "json", "csv"], default="html", help="default: html")
+    where = "the file to write; by default RUN_DIR/report.html, of several runs comparison.html, numbers are printed"
+    report.add_argument("--output", type=Path, metavar="FILE", help=where)
     table = add("methods", _methods, "list the methods")
     table.add_argument("--format", choices=["text", "markdown", "json"], default="text", help="default: text")
     return parser
@@ -146,6 +151,12 @@ def _status(args: argparse.Namespace) -> int:
     status = read_status(args.run_dir)
     print(json.dumps(status, indent=1) if args.format == "json" else format_status(status))
     return ExitCode.FINISHED
+
+
+def _report(args: argparse.Namespace) -> int:
+    from coordinator.report.command import report
+
+    return report(args.run_dirs, args.format, args.output)
 
 
 def _methods(args: argparse.Namespace) -> int:

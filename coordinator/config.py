@@ -78,6 +78,12 @@ class TransportSection(Section, frozen=True):
     heartbeat_s: Seconds = 5.0
 
 
+class ReportSection(Section, frozen=True):
+    """`[report]`: what is made of a run's figures at its end."""
+
+    page: bool = True
+
+
 class RunConfig(Section, frozen=True):
     """All of `run.toml`; what `load` returns is checked and has every key of `[method]` filled in."""
 
@@ -90,6 +96,7 @@ class RunConfig(Section, frozen=True):
     evaluation: EvaluationConfig = EvaluationConfig()
     wire: WireConfig = WireConfig()
     transport: TransportSection = TransportSection()
+    report: ReportSection = ReportSection()
 
     @property
     def method_name(self) -> str:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from coordinator.report.units import show_bytes
 from coordinator.run_folder import RunFolder
-from coordinator.stored import read_position, read_rounds
+from coordinator.stored import read_position, read_rounds, reading
 from coordinator.tally import ClientLine, RoundLine, read_line
 from models.settings import read_toml
-from models.spec import ConfigError
 
 
 def read_status(path: Path) -> dict[str, Any]:
@@ -25,12 +23,9 @@ def read_status(path: Path) -> dict[str, Any]:
     folder = RunFolder.open(path)
     config = read_toml(folder.config_path)
     num_rounds: int = config["run"]["num_rounds"]
-    try:
-        with closing(sqlite3.connect(f"file:{folder.store_path}?mode=ro", uri=True)) as connection:
-            position, records = read_position(connection), read_rounds(connection)
-            clients = dict(_latest_of_clients(connection))
-    except sqlite3.Error as error:
-        raise ConfigError(f"{folder.store_path}: expected the store of a run: {error}") from None
+    with reading(folder.store_path) as connection:
+        position, records = read_position(connection), read_rounds(connection)
+        clients = dict(_latest_of_clients(connection))
     opened = position.open_exchange
     last = read_line(records[-1].line) if records else None
     return {
