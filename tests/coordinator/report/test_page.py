@@ -118,7 +118,7 @@ def test_a_run_that_has_just_begun_has_a_page(tmp_path: Path) -> None:
     recorded = RecordedRun(tmp_path, num_rounds=0)
     text = run_page(read_run(recorded.leave().path))
     assert "not ended" in text
-    assert text.count('class="none"') == 4
+    assert text.count('class="none"') == 5
 
 
 def test_a_simulation_says_that_clients_take_turns(tmp_path: Path) -> None:
