@@ -19,7 +19,6 @@ from coordinator.daemon import Coordinator
 from coordinator.display import Display
 from coordinator.loopback_clients import Clients
 from coordinator.record import RunRecord, read_start
-from coordinator.report.command import write_page
 from coordinator.report.table import final_table
 from coordinator.run_folder import RunFolder
 from coordinator.store import StoreError
@@ -91,7 +90,7 @@ def recorded(order: Order, go: Go) -> ExitCode:
             bound, or the store not be opened.
     """
     if order.folder is not None and order.folder.read_summary().get("outcome") == "finished":
-        return _tell_finished(order.folder)
+        return _tell_finished(order, order.folder)
     spec = order.config.spec("", dataset_classes(order.config.data))
     start = read_start(order.init_from, spec) if order.init_from is not None else None
     folder = order.folder or RunFolder.create(order.config, time.strftime("%Y%m%d-%H%M%S"))
@@ -120,13 +119,16 @@ def recorded(order: Order, go: Go) -> ExitCode:
 def _report(order: Order, folder: RunFolder) -> None:
     """Write the run's report, if it is wanted, and say where it is."""
     if order.config.report.page:
+        from coordinator.report.command import write_page  # not before the run is over, as it takes memory
+
         _ignore_signals()
         print(write_page(folder))
 
 
-def _tell_finished(folder: RunFolder) -> ExitCode:
+def _tell_finished(order: Order, folder: RunFolder) -> ExitCode:
     print(f"run folder: {folder.path}")
     print("the run is finished already")
-    print(final_table(folder.read_summary()))
+    print(final_table(folder.read_summary()), flush=True)
+    _report(order, folder)
     print(f"run folder: {folder.path}", flush=True)
     return ExitCode.FINISHED

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import median
 from typing import NamedTuple
 
 import numpy as np
@@ -130,7 +129,7 @@ def typical_rounds(rounds: Sequence[RoundLine]) -> dict[int, str]:
 
 def median_or_none(durations: Sequence[float]) -> float | None:
     """Return the median, None of nothing."""
-    return median(durations) if durations else None
+    return float(np.median(durations)) if durations else None
 
 
 def _book_client(series: Series, line: ClientLine) -> None:
