@@ -92,6 +92,8 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("--format", choices=["html", "json", "csv"], default="html", help="default: html")
     where = "the file to write; by default RUN_DIR/report.html, of several runs comparison.html, numbers are printed"
     report.add_argument("--output", type=Path, metavar="FILE", help=where)
+    again = "say it again every so many seconds until the run is over (default: 2)"
+    status.add_argument("--watch", type=_seconds, nargs="?", const=2.0, metavar="SECONDS", help=again)
     table = add("methods", _methods, "list the methods")
     table.add_argument("--format", choices=["text", "markdown", "json"], default="text", help="default: text")
     return parser
@@ -146,11 +148,22 @@ def _check_config(args: argparse.Namespace) -> int:
 def _status(args: argparse.Namespace) -> int:
     import json
 
-    from coordinator.status import format_status, read_status
+    from coordinator.status import format_status, read_status, watch
 
+    if args.watch is not None:
+        watch(args.run_dir, args.format, args.watch, sys.stdout)
+        return ExitCode.FINISHED
     status = read_status(args.run_dir)
     print(json.dumps(status, indent=1) if args.format == "json" else format_status(status))
     return ExitCode.FINISHED
+
+
+def _seconds(text: str) -> float:
+    """Return a number of seconds from a tenth to a day; argparse tells of a ValueError."""
+    seconds = float(text)
+    if not 0.1 <= seconds <= 86_400:
+        raise ValueError(text)
+    return seconds
 
 
 def _report(args: argparse.Namespace) -> int:
