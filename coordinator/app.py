@@ -117,12 +117,14 @@ def recorded(order: Order, go: Go) -> ExitCode:
 
 
 def _report(order: Order, folder: RunFolder) -> None:
-    """Write the run's report, if it is wanted, and say where it is."""
-    if order.config.report.page:
-        from coordinator.report.command import write_page  # not before the run is over, as it takes memory
+    """Write what is wanted of the run's figures, and say where it is."""
+    forms = order.config.report.forms
+    if forms:
+        from coordinator.report.command import leave_behind  # not before the run is over, as it takes memory
 
         _ignore_signals()
-        print(write_page(folder))
+        for line in leave_behind(folder, forms):
+            print(line)
 
 
 def _tell_finished(order: Order, folder: RunFolder) -> ExitCode:

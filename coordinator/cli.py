@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from coordinator.run_folder import RunFolder
 
 
+FORMS = ("html", "json", "csv", "tensorboard", "mlflow")
+"""What `coordinator report` can make."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its `ExitCode`; a signal before the daemon handles its own ends quietly as well."""
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -89,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     status.add_argument("--format", choices=["text", "json"], default="text", help="default: text")
     report = add("report", _report, "write the page of a run, or one that compares several")
     report.add_argument("run_dirs", type=Path, nargs="+", metavar="RUN_DIR", help="the folder of a run, over or not")
-    report.add_argument("--format", choices=["html", "json", "csv"], default="html", help="default: html")
+    report.add_argument("--format", choices=FORMS, default="html", help="default: html")
     where = "the file to write; by default RUN_DIR/report.html, of several runs comparison.html, numbers are printed"
     report.add_argument("--output", type=Path, metavar="FILE", help=where)
     again = "say it again every so many seconds until the run is over (default: 2)"

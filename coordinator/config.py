@@ -82,6 +82,14 @@ class ReportSection(Section, frozen=True):
     """`[report]`: what is made of a run's figures at its end."""
 
     page: bool = True
+    tensorboard: bool = False
+    mlflow: bool = False
+
+    @property
+    def forms(self) -> list[str]:
+        """The names of all that is wanted."""
+        wanted = {"report": self.page, "tensorboard": self.tensorboard, "mlflow": self.mlflow}
+        return [name for name, is_wanted in wanted.items() if is_wanted]
 
 
 class RunConfig(Section, frozen=True):

@@ -22,6 +22,8 @@ CHANGEABLE = (
     "transport.max_message_bytes",
     "round.max_failed_rounds",
     "report.page",
+    "report.tensorboard",
+    "report.mlflow",
 )
 """Settings that may differ when a run goes on: no global state and no accuracy depends on them.
 

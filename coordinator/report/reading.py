@@ -51,6 +51,7 @@ class Run:
         samples: by client how many samples of each class it trains and tests with.
         global_prototypes: the latest ones, if its method has any.
         local_prototypes: those that clients have sent in the open exchange, which alone are stored.
+        closed_at_s: by round when it was closed, in seconds since the epoch, where that is stored.
     """
 
     folder: RunFolder
@@ -61,6 +62,7 @@ class Run:
     samples: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
     global_prototypes: PrototypeSet | None = None
     local_prototypes: Mapping[str, PrototypeSet] = field(default_factory=dict)
+    closed_at_s: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def outcome(self) -> str:
@@ -77,6 +79,7 @@ class Accounts(NamedTuple):
     announced: Mapping[str, Ready]
     state: PrototypeSet | None
     local: Mapping[str, PrototypeSet]
+    closed_at_s: Mapping[int, float]
 
 
 def read_run(path: Path) -> Run:
@@ -104,6 +107,7 @@ def read_run(path: Path) -> Run:
         samples=histogram.get("clients", {}),
         global_prototypes=of_file(folder.global_path) or accounts.state,
         local_prototypes=accounts.local,
+        closed_at_s=accounts.closed_at_s,
     )
 
 
@@ -136,7 +140,7 @@ def _written_accounts(path: Path) -> Accounts:
         return line.startswith('{"kind":"round"')
 
     rounds = [line for line in lines() if is_round(line)]
-    return Accounts(rounds, lambda: (line for line in lines() if not is_round(line)), {}, {}, None, {})
+    return Accounts(rounds, lambda: (line for line in lines() if not is_round(line)), {}, {}, None, {}, {})
 
 
 def _stored_accounts(connection: sqlite3.Connection) -> Accounts:
@@ -146,17 +150,18 @@ def _stored_accounts(connection: sqlite3.Connection) -> Accounts:
             yield from (line for _, line in page)
             after = page[-1][0]
 
-    position = read_position(connection)
+    position, records = read_position(connection), read_rounds(connection)
     updates = position.open_exchange.updates if position.open_exchange else []
     found = {update.client: of_frames(update.header, update.buffer, NETWORK) for update in updates}
     state = position.latest_state
     return Accounts(
-        rounds=[record.line for record in read_rounds(connection)],
+        rounds=[record.line for record in records],
         others=lines,
         facts=dict(connection.execute("SELECT key, value FROM meta")),
         announced=dict(_announced(connection)),
         state=of_frames(state.header, state.buffer, COMMANDS) if state else None,
         local={client: prototypes for client, prototypes in found.items() if prototypes},
+        closed_at_s={record.round: record.started_s for record in records},
     )
 
 

@@ -54,7 +54,7 @@ def _environment() -> Environment:
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ModuleNotFoundError:
-        raise ConfigError(f"report: {NOT_INSTALLED}") from None
+        raise ConfigError(NOT_INSTALLED) from None
     environment = Environment(
         loader=PackageLoader("coordinator.report"),
         autoescape=True,

@@ -56,12 +56,16 @@ def test_without_jinja2_one_line_says_so(run: Run, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(builtins, "__import__", without)
     rendering._environment.cache_clear()
-    assert command.write_page(run.folder) == "report: needs the package jinja2: pip install 'protoedge[report]'"
+    (line,) = command.leave_behind(run.folder, ["report"])
+    assert line == "report: needs the package jinja2: pip install 'protoedge[report]'"
 
 
 def test_a_run_whose_page_cannot_be_made_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = RecordedRun(tmp_path).end()
     monkeypatch.setattr(command, "AUTOMATIC_BYTES", 0)
-    assert command.write_page(folder).startswith("report: left out as the run is long; coordinator report ")
+    assert list(command.leave_behind(folder, ["report"])) == [
+        "report: left out as the run is long; coordinator report makes it"
+    ]
     folder.metrics_path.unlink()
-    assert command.write_page(folder).startswith("report: FileNotFoundError: ")
+    (line,) = command.leave_behind(folder, ["report"])
+    assert line.startswith("report: FileNotFoundError: ")
