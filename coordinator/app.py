@@ -8,7 +8,7 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -98,7 +98,7 @@ def recorded(order: Order, go: Go) -> ExitCode:
     display = Display(sys.stderr, log_path=folder.log_path)
     try:
         record = RunRecord(folder, order.config, order.mode, order.modules, display, start)
-        with contextlib.closing(record):
+        with contextlib.closing(record), _live_page(order, folder, display):
             code = go(msgspec.structs.replace(spec, run_id=folder.run_id), record)
         if code == ExitCode.INTERRUPTED and order.can_go_on:
             display.note(f"to go on: coordinator {order.mode} --resume {shlex.quote(str(folder.path))}")
@@ -125,6 +125,20 @@ def _report(order: Order, folder: RunFolder) -> None:
         _ignore_signals()
         for line in leave_behind(folder, forms):
             print(line)
+
+
+@contextlib.contextmanager
+def _live_page(order: Order, folder: RunFolder, display: Display) -> Iterator[None]:
+    """Have the run's live page served, if it is wanted."""
+    address = order.config.report.dashboard
+    if not address:
+        yield
+        return
+    from coordinator.dashboard.process import Dashboard
+
+    with contextlib.closing(Dashboard(folder, address)) as dashboard:
+        display.note(f"live page: {dashboard.url}")
+        yield
 
 
 def _tell_finished(order: Order, folder: RunFolder) -> ExitCode:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from coordinator.run_folder import RunFolder
 
 
+DASHBOARD = "127.0.0.1:7080"
+"""Where the live page listens if no other address is named."""
+
 FORMS = ("html", "json", "csv", "tensorboard", "mlflow")
 """What `coordinator report` can make."""
 
@@ -87,6 +90,9 @@ def _parser() -> argparse.ArgumentParser:
         if command is not simulate:
             on = "go on with a run that was stopped or killed, with its own settings"
             origin.add_argument("--resume", type=Path, metavar="RUN_DIR", help=on)
+    for command in (serve, loopback):
+        live = f"serve a live page of the run, for this machine alone unless told otherwise (default: {DASHBOARD})"
+        command.add_argument("--dashboard", nargs="?", const=DASHBOARD, metavar="ADDR", help=live)
     loopback.add_argument("--clients", type=int, metavar="N", help="how many clients; all of them are waited for")
     status = add("status", _status, "say where a run stands")
     status.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="the run's folder")
@@ -115,7 +121,7 @@ def _serve(args: argparse.Namespace) -> int:
 
     if args.config is None and args.resume is None:
         raise ConfigError("serve: expected --config FILE, or --resume RUN_DIR")
-    config, modules, folder = _load_run(args, "serve", args.set)
+    config, modules, folder = _load_run(args, "serve", [*args.set, *_live_page(args)])
 
     from coordinator.app import serve
 
@@ -124,7 +130,7 @@ def _serve(args: argparse.Namespace) -> int:
 
 def _loopback(args: argparse.Namespace) -> int:
     clients = [] if args.clients is None else [f"data.num_clients={args.clients}", "round.min_available_clients=0"]
-    config, modules, folder = _load_run(args, "loopback", [*clients, *args.set])
+    config, modules, folder = _load_run(args, "loopback", [*clients, *args.set, *_live_page(args)])
 
     from coordinator.loopback import loopback
 
@@ -181,6 +187,10 @@ def _methods(args: argparse.Namespace) -> int:
 
     print(format_methods(args.format))
     return ExitCode.FINISHED
+
+
+def _live_page(args: argparse.Namespace) -> list[str]:
+    return [] if args.dashboard is None else [f"report.dashboard={args.dashboard}"]
 
 
 def _load_run(args: argparse.Namespace, mode: str, settings: Sequence[str]) -> tuple[RunConfig, Path, RunFolder | None]:

@@ -24,6 +24,7 @@ CHANGEABLE = (
     "report.page",
     "report.tensorboard",
     "report.mlflow",
+    "report.dashboard",
 )
 """Settings that may differ when a run goes on: no global state and no accuracy depends on them.
 

@@ -20,31 +20,40 @@ MAX_LANES = 100
 
 def run_page(run: Run) -> str:
     """Return the HTML of the report of one run."""
+    return rendered("run.html", **_content(run))
+
+
+def live_body(run: Run, status: Mapping[str, Any], log: Sequence[str]) -> str:
+    """Return the same as a part of a page, with what `coordinator status` says and the log's last lines."""
+    return rendered("live_body.html", **_content(run), status=status, log=log)
+
+
+def _content(run: Run) -> dict[str, Any]:
+    """Return what the templates are filled with."""
     summary, series = run.summary, run.series
     takes_turns = summary["mode"] == "simulate"
     num_rounds = max(1, *(line.round for line in series.rounds)) if series.rounds else 1
     tracks = plots.tracks_of(series)
     plane = plane_of(run.global_prototypes, run.local_prototypes) if run.global_prototypes else None
-    return rendered(
-        "run.html",
-        run=run,
-        summary=summary,
-        figures=Figures(summary),
-        takes_turns=takes_turns,
-        band=BAND,
-        by_round=plots.accuracy_by_round(tracks, num_rounds, with_bands=True) if tracks else None,
-        by_bytes=plots.accuracy_by_bytes(tracks) if tracks else None,
-        traffic=plots.bytes_by_round(series, num_rounds) if series.rounds else None,
-        times=plots.round_times(series, num_rounds, takes_turns),
-        timelines=_timelines(run, takes_turns),
-        clients=_clients(run),
-        peaks=PEAKS,
-        samples=_samples(run.samples),
-        plane=plots.prototype_plot(plane, run.classes) if plane else None,
-        has_local=bool(run.local_prototypes),
-        settings=settings_of(run),
-        failed=[line for line in series.rounds if line.status == "failed"],
-    )
+    return {
+        "run": run,
+        "summary": summary,
+        "figures": Figures(summary),
+        "takes_turns": takes_turns,
+        "band": BAND,
+        "by_round": plots.accuracy_by_round(tracks, num_rounds, with_bands=True) if tracks else None,
+        "by_bytes": plots.accuracy_by_bytes(tracks) if tracks else None,
+        "traffic": plots.bytes_by_round(series, num_rounds) if series.rounds else None,
+        "times": plots.round_times(series, num_rounds, takes_turns),
+        "timelines": _timelines(run, takes_turns),
+        "clients": _clients(run),
+        "peaks": PEAKS,
+        "samples": _samples(run.samples),
+        "plane": plots.prototype_plot(plane, run.classes) if plane else None,
+        "has_local": bool(run.local_prototypes),
+        "settings": settings_of(run),
+        "failed": [line for line in series.rounds if line.status == "failed"],
+    }
 
 
 def settings_of(run: Run) -> dict[str, str]:

@@ -70,6 +70,11 @@ def _or_unknown(show: Callable[[float], str]) -> Callable[[float | None], str]:
     return lambda value: "n/a" if value is None else show(value)
 
 
+def live_script() -> str:
+    """Return what the live page runs in a browser."""
+    return _environment().get_template("live.js").render()
+
+
 def rendered(template: str, **content: Any) -> str:
     """Return a template filled with content.
 
