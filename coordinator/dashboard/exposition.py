@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from coordinator.report.reading import Run
 
@@ -17,15 +17,20 @@ KINDS = ("payload", "encoded", "wire")
 def exposition(run: Run) -> tuple[bytes, str]:
     """Return the figures as text, and its content type; those that are not known are left out."""
     from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-    from prometheus_client.registry import Collector
-
-    class Figures(Collector):
-        def collect(self) -> Iterable[Metric]:
-            return _metrics(run)
 
     registry = CollectorRegistry()
-    registry.register(Figures())
+    registry.register(cast("Any", _Figures(run)))
     return generate_latest(registry), CONTENT_TYPE_LATEST
+
+
+class _Figures:
+    """What a registry collects from."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def collect(self) -> Iterable[Metric]:
+        return _metrics(self._run)
 
 
 def _metrics(run: Run) -> Iterator[Metric]:

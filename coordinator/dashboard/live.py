@@ -29,7 +29,7 @@ class LiveRun:
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
         self._lock = asyncio.Lock()
-        self._version = ""
+        self._version: str | None = None
         self._body = ""
         self._took_s = 0.0
         self._run: Run | None = None
@@ -57,7 +57,7 @@ class LiveRun:
 
     async def changes(self) -> AsyncIterator[str]:
         """Yield `change` whenever there is something new, at first too, and `over` at the end."""
-        seen = ""
+        seen: str | None = None
         while not self.over.is_set():
             if seen != (seen := version_of(self._folder)):
                 yield "change"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
-import secrets
 import socket
 import subprocess
 import sys
@@ -36,7 +35,7 @@ class Dashboard:
         """
         if missing := [name for name in NEEDED if find_spec(name) is None]:
             raise ConfigError(f"--dashboard needs {', '.join(missing)}: pip install 'protoedge[dashboard]'")
-        self._token = "" if is_loopback(address) else secrets.token_urlsafe(16)
+        self._token = "" if is_loopback(address) else _new_token()
         with _bound(address) as listener:
             host, port = listener.getsockname()[:2]
             self._host = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -69,6 +68,12 @@ def is_loopback(address: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _new_token() -> str:
+    import secrets  # a megabyte that few coordinators need
+
+    return secrets.token_urlsafe(16)
 
 
 def _bound(address: str) -> socket.socket:

@@ -11,7 +11,7 @@ import numpy as np
 
 from coordinator.config import load
 from coordinator.run_folder import RunFolder
-from coordinator.store import RoundRecord, Store
+from coordinator.store import RoundRecord, Store, StoredUpdate
 from models import checkpoint
 from tests.coordinator.accounting import READY, SPEC, Book, report, scored
 from tests.coordinator.stores import call, nothing, unexpected
@@ -71,6 +71,14 @@ class RecordedRun:
         self.book.close(round, at + 5 + longer_s)
         record = RoundRecord(round, "completed", global_hash=f"hash{round}", line=self.book.round_lines[-1])
         self._store.close_round(record, ["ann"], None, None, nothing)
+
+    def open(self, round: int, downlink: tuple[bytes, bytes] = (b"", b"")) -> None:
+        """Leave a round's first exchange open."""
+        self._store.open_exchange(round, 0, list(READY), *downlink)
+
+    def put_update(self, round: int, client: str, header: bytes, buffer: bytes) -> None:
+        """Store an update of the open exchange."""
+        self._store.put_update(StoredUpdate(round, 0, client, 10, header, buffer, b""), nothing)
 
     def write_prototypes(self, classes: Sequence[int] = (0, 1, 2)) -> None:
         """Write a global state with prototypes."""

@@ -11,11 +11,15 @@ from typing import Any
 
 import pytest
 
+from coordinator.dashboard.process import NEEDED, Dashboard
 from coordinator.report.command import leave_behind
 from coordinator.report.comparison import comparison_page
 from coordinator.report.reading import Run
 from coordinator.report.units import show_accuracy, show_bytes, show_count
+from tests.coordinator.accounting import report, scored
+from tests.coordinator.report.runs import RecordedRun
 from tests.coordinator.report.test_large_run import large_run
+from tests.integration.processes import until
 
 pytest.importorskip("jinja2")
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
@@ -42,13 +46,13 @@ def browser() -> Iterator[Any]:
     driver.quit()
 
 
-def show(browser: Any, page: Path, width: int = 1280, scheme: str = "light") -> None:
+def show(browser: Any, page: Path | str, width: int = 1280, scheme: str = "light") -> None:
     """Open a page in a window of this width."""
     window = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", window)
     features = [{"name": "prefers-color-scheme", "value": scheme}]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-    browser.get(page.resolve().as_uri())
+    browser.get(page if isinstance(page, str) else page.resolve().as_uri())
 
 
 @pytest.fixture(scope="module")
@@ -105,3 +109,23 @@ def test_the_numbers_shown_are_the_stores(browser: Any, run: Run, pages: list[Pa
         for path in ("$.correct.head", "$.num_test")
     )
     assert rows["head"][2] == show_accuracy(correct / tested)
+
+
+def test_the_live_page_moves_with_the_run(browser: Any, tmp_path: Path) -> None:
+    for needed in NEEDED:
+        pytest.importorskip(needed)
+    recorded = RecordedRun(tmp_path)
+    with contextlib.closing(Dashboard(recorded.settle(), "127.0.0.1:0")) as dashboard:
+        show(browser, dashboard.url, 360)
+        rounds = "return document.querySelector('.under')?.textContent ?? ''"
+        link = "return document.getElementById('link').textContent"
+        until(lambda: browser.execute_script(rounds).startswith("2 of 3 rounds"), "the page has two rounds")
+        until(lambda: browser.execute_script(link) == "live", "the page is live")
+        recorded.round(3, 20.0, {"ann": report(0.25, scored(3, 10, head=9))})
+        recorded.settle()
+        until(lambda: browser.execute_script(rounds).startswith("3 of 3 rounds"), "the page has three rounds")
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= 360
+        recorded.end()
+    until(lambda: browser.execute_script(link) == "over", "the page says that the run is over")
+    assert browser.execute_script("return document.querySelector('.badge').textContent") == "finished"
+    assert browser.get_log("browser") == []

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from coordinator.report.reading import NOT_ENDED, read_run
 from models.spec import ConfigError
 from tests.coordinator.report.runs import RecordedRun
+from wire.encoding import encode, pack
+from wire.messages import Update
+from wire.payload import Payload
 
 
 def test_a_run_that_ended_is_read_with_its_summary(tmp_path: Path) -> None:
@@ -62,3 +66,16 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     folder.histogram_path.unlink()
     with pytest.raises(ConfigError, match=r"store\.sqlite: expected the store of a run"):
         read_run(folder.path)
+
+
+def test_local_prototypes_are_those_of_the_open_exchange(tmp_path: Path) -> None:
+    recorded = RecordedRun(tmp_path)
+    recorded.open(3)
+    arrays: dict[str, np.ndarray] = {"prototypes": np.eye(2, dtype=np.float32), "classes": np.array([1, 3], np.uint16)}
+    for client, sent in (("ann", arrays), ("bob", {})):
+        header, buffer = encode(Update(1, 3, 0, []), pack(Payload.of_state(sent)))
+        recorded.put_update(3, client, bytes(header), bytes(buffer))
+    run = read_run(recorded.settle().path)
+    recorded.leave()
+    assert list(run.local_prototypes) == ["ann"]
+    assert run.local_prototypes["ann"].classes == [1, 3]
