@@ -13,7 +13,7 @@ from coordinator.dashboard.live import LiveRun
 from coordinator.dashboard.web import make_app
 from coordinator.run_folder import RunFolder
 
-NICENESS = 10
+NICENESS = 19
 """The run goes first."""
 
 LAST_WORD_S = 0.5

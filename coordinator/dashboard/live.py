@@ -16,7 +16,7 @@ from coordinator.status import read_status
 CHECK_EVERY_S = 1.0
 """How often it is looked whether something has changed."""
 
-REST_FACTOR = 5.0
+REST_FACTOR = 20.0
 """Reading takes at most one part in so many of the time, however long the run is."""
 
 LOG_BYTES, LOG_LINES = 8192, 15
