@@ -36,6 +36,7 @@ def read_status(path: Path) -> dict[str, Any]:
     with reading(folder.store_path) as connection:
         position, records = read_position(connection), read_rounds(connection)
         clients = dict(_latest_of_clients(connection))
+        turned_away = _turned_away(connection)
         accuracy = _latest_accuracy(connection, records)
     opened = position.open_exchange
     last = read_line(records[-1].line) if records else None
@@ -53,12 +54,13 @@ def read_status(path: Path) -> dict[str, Any]:
         "last_round_s": last.round_s if isinstance(last, RoundLine) else None,
         "accuracy": accuracy,
         "clients": clients,
+        "turned_away": turned_away,
     }
 
 
 def format_status(status: dict[str, Any]) -> str:
     """Return the status for people."""
-    sections = (_standing(status), _accuracy(status), _clients(status))
+    sections = (_standing(status), _turned_away_lines(status), _accuracy(status), _clients(status))
     return "\n".join(line for section in sections for line in section)
 
 
@@ -94,6 +96,11 @@ def _standing(status: dict[str, Any]) -> list[str]:
     return lines
 
 
+def _turned_away_lines(status: dict[str, Any]) -> list[str]:
+    kinds = [f"{kind} {count}" for kind, count in sorted(status["turned_away"].items())]
+    return [f"turned away: {', '.join(kinds)}"] if kinds else []
+
+
 def _accuracy(status: dict[str, Any]) -> list[str]:
     if not status["accuracy"]:
         return []
@@ -126,6 +133,13 @@ def _latest_accuracy(connection: sqlite3.Connection, records: Sequence[RoundReco
     lines = connection.execute("SELECT line FROM metrics WHERE round >= ? ORDER BY id", (first,))
     accuracy = gather(closed, (read_line(text) for (text,) in lines)).accuracy
     return {rule: (points[-1].round, points[-1].weighted) for rule, points in accuracy.items()}
+
+
+def _turned_away(connection: sqlite3.Connection) -> dict[str, int]:
+    """Return what was turned away at the port, by kind."""
+    row = connection.execute("SELECT value FROM meta WHERE key = 'turned_away'").fetchone()
+    counts: dict[str, int] = json.loads(row[0]) if row else {}
+    return counts
 
 
 def _latest_of_clients(connection: sqlite3.Connection) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -7,7 +7,6 @@ through a pipe; when that closes, however this process ends, the page says that 
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import socket
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from coordinator.run_folder import RunFolder
-from models.settings import split_address
+from models.settings import is_loopback, split_address
 from models.spec import ConfigError
 
 NEEDED = ("jinja2", "starlette", "uvicorn", "prometheus_client")
@@ -35,8 +34,9 @@ class Dashboard:
         """
         if missing := [name for name in NEEDED if find_spec(name) is None]:
             raise ConfigError(f"--dashboard needs {', '.join(missing)}: pip install 'protoedge[dashboard]'")
-        self._token = "" if is_loopback(address) else _new_token()
-        with _bound(address) as listener:
+        name, port = split_address(address) or ("", 0)
+        self._token = "" if is_loopback(name) else _new_token()
+        with _bound(name, port) as listener:
             host, port = listener.getsockname()[:2]
             self._host = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
             self._process = _spawn(folder.path, listener)
@@ -61,28 +61,19 @@ class Dashboard:
             self._process.wait()
 
 
-def is_loopback(address: str) -> bool:
-    """Tell whether only this machine can reach an address."""
-    host, _ = split_address(address) or ("", 0)
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def _new_token() -> str:
     import secrets  # a megabyte that few coordinators need
 
     return secrets.token_urlsafe(16)
 
 
-def _bound(address: str) -> socket.socket:
-    host, port = split_address(address) or ("", 0)
+def _bound(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:
-        raise ConfigError(f"[report] dashboard = {address!r}: expected a free address, got {error.strerror}") from None
+        expected = f"expected a free address of this machine, got {error.strerror}"
+        raise ConfigError(f"[report] dashboard = {f'{host}:{port}'!r}: {expected}") from None
 
 
 def _spawn(folder: Path, listener: socket.socket) -> subprocess.Popen[bytes]:

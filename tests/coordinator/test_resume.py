@@ -41,7 +41,7 @@ def test_the_clients_of_another_place_cannot_be_started_here(tmp_path: Path) -> 
 
 def test_a_simulated_run_cannot_go_on(tmp_path: Path) -> None:
     text = refused(stored_run(tmp_path, "simulate"), "loopback")
-    assert text == "a run of simulate; expected the command none (it can only be started anew), got loopback"
+    assert text == "a run of simulate; expected the command simulate, got loopback"
 
 
 def test_a_run_that_was_kept_in_memory_is_gone(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_another_method_has_other_settings(tmp_path: Path) -> None:
 
 def test_settings_that_change_no_result_may_differ(tmp_path: Path) -> None:
     folder = stored_run(tmp_path, "serve")
-    values = ("127.0.0.1:7072", "2.5", "1000000", "9", "false", "true", "true", "127.0.0.1:7073")
+    values = ("127.0.0.1:7072", "keys", "2.5", "1000000", "9", "false", "true", "true", "127.0.0.1:7073")
     settings = [f"{key}={value}" for key, value in zip(CHANGEABLE, values, strict=True)]
     config, _, _ = take_up(folder.path, "serve", None, settings)
     assert (config.transport.bind, config.round.max_failed_rounds) == ("127.0.0.1:7072", 9)
