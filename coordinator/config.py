@@ -36,6 +36,7 @@ from models.spec import (
     Positive,
     RunSpec,
     Section,
+    TasksConfig,
     TrainingConfig,
     WireConfig,
     nearest,
@@ -89,6 +90,7 @@ class RunConfig(Section, frozen=True):
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     wire: WireConfig = WireConfig()
+    tasks: TasksConfig = TasksConfig()
     transport: TransportSection = TransportSection()
 
     @property
@@ -105,7 +107,8 @@ class RunConfig(Section, frozen=True):
         """Return what clients need to know of the run, over this label map.
 
         Raises:
-            ConfigError: more classes are to be public than there are, or the method's settings do not fit the run.
+            ConfigError: more classes are to be public than there are, or tasks than classes or rounds, or the method's
+                settings do not fit the run.
         """
         method = methods.find(self.method_name)
         spec = RunSpec(
@@ -120,7 +123,9 @@ class RunConfig(Section, frozen=True):
             training=self.training,
             evaluation=self.evaluation,
             wire=self.wire,
+            tasks=self.tasks,
         )
+        spec.check_tasks()
         method.check(spec, methods.read_config(method, spec.method_config))
         return spec
 

@@ -12,7 +12,10 @@ from models import methods
 from models.methods.api import Method
 from wire.payload import Record
 
-LEGEND = "K classes, K_i of them on the client, A of them known so far, d features, P parameters, F buffer entries"
+LEGEND = (
+    "K classes, S of them in the tasks so far, K_i of them on the client, A of them known so far, d features, "
+    "P parameters, F buffer entries"
+)
 
 COLUMNS = ("name", "summary", "paper", "up", "down", "rules")
 
@@ -72,6 +75,7 @@ def _symbols(method: Method) -> Any:
         num_parameters=_symbol("P"),
         num_buffers=_symbol("F"),
         rounds_completed=_symbol("t"),
+        num_seen=_symbol("S"),
     )
 
 

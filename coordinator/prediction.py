@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from models.methods.api import Exchange, Facts, Method
@@ -30,21 +30,29 @@ class RunFacts(NamedTuple):
 
 def facts_of(spec: RunSpec, ready: Ready, run: RunFacts) -> Facts:
     """Return what a method may predict one client's bytes from."""
+    class_counts = train_counts(spec, ready, run.round)
     return Facts(
         num_classes=spec.num_classes,
         num_public_classes=spec.data.num_public_classes,
         feature_dim=ready.feature_dim,
-        num_train=ready.num_train,
-        class_counts=ready.class_counts,
+        num_train=sum(class_counts),
+        class_counts=class_counts,
         num_parameters=ready.num_parameters,
         num_buffers=ready.num_buffers,
+        num_seen=len(spec.plan.classes_seen(spec.plan.task_of(run.round))),
         **run._asdict(),
     )
 
 
-def classes_held(ready: Ready) -> list[int]:
-    """Return the classes that a client has train samples of."""
-    return [label for label, count in enumerate(ready.class_counts) if count > 0]
+def train_counts(spec: RunSpec, ready: Ready, round: int) -> list[int]:
+    """Return how many train samples of each class a client has for the task of this round."""
+    classes = spec.plan.classes(spec.plan.task_of(round))
+    return [count if label in classes else 0 for label, count in enumerate(ready.class_counts)]
+
+
+def classes_held(counts: Sequence[int]) -> list[int]:
+    """Return the classes of which there are train samples."""
+    return [label for label, count in enumerate(counts) if count > 0]
 
 
 def predict(method: Method, exchange_index: int, facts: Facts, value_dtype: str) -> Prediction:

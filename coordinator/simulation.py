@@ -159,8 +159,7 @@ class Simulation:
                 return
             client = VirtualClient(self._spec, name, index, parts, constants, shelf)
             self._clients[name] = client
-            for note in client.notes:
-                self._record.display.note(f"{name}: {note}")
+            self._tell_notes(name)
             for cost in costs:
                 self._ledger.init_sent(name, cost)
             self._ledger.announce(name, client.ready(self._token))
@@ -191,6 +190,7 @@ class Simulation:
         frames = encode(task, exchange.downlink, limit)
         self._ledger.task_sent(name, cost_of(exchange.downlink, frames), time.monotonic())
         timing, made = self._clients[name].perform(frames, limit)
+        self._tell_notes(name)
         update, packed = decode(made, max_bytes=limit)
         assert isinstance(update, Update)
         assert packed is not None
@@ -203,6 +203,10 @@ class Simulation:
         self._record.display.progress(exchange.round, exchange.index, len(exchange.accepted), len(self._rounds.cohort))
         self._num_done += 1
         self._feed(rounds.UpdateArrived(name, exchange.round, exchange.index, 0.0))
+
+    def _tell_notes(self, name: str) -> None:
+        for note in self._clients[name].notes:
+            self._record.display.note(f"{name}: {note}")
 
     def _tell_rate(self) -> None:
         """Say now and then how fast it goes and how long it will take."""

@@ -111,6 +111,8 @@ class Trainer:
 
     def _finish(self, task: Task, outcome: Outcome, restore_s: float) -> list[bytes]:
         """Checkpoint the state, then the uplink, and return the uplink's frames with how long all took behind them."""
+        for note in outcome.notes:
+            self._pipe.send(encode(commands.Note(note)))
         started = time.monotonic()
         evaluations = [Evaluation(*evaluation) for evaluation in outcome.evaluations]
         update = Update(self._run, task.round, task.exchange, evaluations)

@@ -13,6 +13,8 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 
+from models.tasks import TaskPlan
+
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 Positive = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
@@ -131,6 +133,12 @@ class EvaluationConfig(Section, frozen=True):
     test: Literal["own", "global"] = "own"
 
 
+class TasksConfig(Section, frozen=True):
+    """`[tasks]`: how many tasks the classes come in, one after the other; 1 is all classes from the first round on."""
+
+    num_tasks: Positive = 1
+
+
 class WireConfig(Section, frozen=True):
     """`[wire]`: how value arrays are encoded."""
 
@@ -151,11 +159,27 @@ class RunSpec(Section, frozen=True):
     training: TrainingConfig
     evaluation: EvaluationConfig
     wire: WireConfig
+    tasks: TasksConfig = TasksConfig()
 
     @property
     def num_classes(self) -> int:
         """K, the size of the label map."""
         return len(self.classes)
+
+    @property
+    def plan(self) -> TaskPlan:
+        """The run's tasks."""
+        return TaskPlan(self.tasks.num_tasks, self.num_rounds, self.num_classes)
+
+    def check_tasks(self) -> None:
+        """Refuse more tasks than there are classes or rounds.
+
+        Raises:
+            ConfigError: as the name says.
+        """
+        for number, what in ((self.num_classes, "classes"), (self.num_rounds, "rounds (run.num_rounds)")):
+            if self.tasks.num_tasks > number:
+                raise ConfigError(f"[tasks] num_tasks = {self.tasks.num_tasks}: expected at most {number}, all {what}")
 
 
 def read_section(kind: type[StructT], table: Mapping[str, Any], where: str) -> StructT:
