@@ -81,7 +81,7 @@ class Ledger:
         round = self._exchange.round if self._exchange is not None else 0
         account = self._accounts.get(round, RoundAccount())
         known = self._known_classes | account.new_classes
-        run = RunFacts(self._config, known, round, self._num_completed, account.metrics)
+        run = RunFacts(self._config, known, self._base, round, self._num_completed, account.metrics)
         return facts_of(self._spec, self._announced[client], run)
 
     def num_train(self, clients: Collection[str]) -> int:

@@ -19,10 +19,11 @@ class Prediction(NamedTuple):
 
 
 class RunFacts(NamedTuple):
-    """The facts of a run that all its clients share; see `Facts`."""
+    """The facts of a run that all its clients share, see `Facts`; `base` is the last completed round, 0 before any."""
 
     config: Any
     known_classes: Collection[int]
+    base: int
     round: int
     rounds_completed: int
     metrics: Mapping[str, float | None]
@@ -30,8 +31,10 @@ class RunFacts(NamedTuple):
 
 def facts_of(spec: RunSpec, ready: Ready, run: RunFacts) -> Facts:
     """Return what a method may predict one client's bytes from."""
-    class_counts = train_counts(spec, ready, run.round)
+    class_counts, plan = train_counts(spec, ready, run.round), spec.plan
+    seen = plan.classes_seen(plan.task_of(run.base)) if run.rounds_completed else ()
     return Facts(
+        config=run.config,
         num_classes=spec.num_classes,
         num_public_classes=spec.data.num_public_classes,
         feature_dim=ready.feature_dim,
@@ -39,8 +42,12 @@ def facts_of(spec: RunSpec, ready: Ready, run: RunFacts) -> Facts:
         class_counts=class_counts,
         num_parameters=ready.num_parameters,
         num_buffers=ready.num_buffers,
-        num_seen=len(spec.plan.classes_seen(spec.plan.task_of(run.round))),
-        **run._asdict(),
+        known_classes=run.known_classes,
+        round=run.round,
+        rounds_completed=run.rounds_completed,
+        num_task_classes=len(plan.classes(plan.task_of(run.round))),
+        num_seen=len(seen),
+        metrics=run.metrics,
     )
 
 

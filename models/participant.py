@@ -239,8 +239,7 @@ class Participant:
             model.feature_dim,
             spec.num_classes,
             dtype=str(train_x.dtype),
-            norm=model.norm,
-            vocab_size=model.vocab_size,
+            **model.settings(),
         )
         net = self._method.extend_net(net, spec, self._config).to(self._device)
         warm_up(net, spec.training)

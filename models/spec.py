@@ -85,7 +85,7 @@ class DataConfig(Section, frozen=True):
 class ModelConfig(Section, frozen=True):
     """`[model]`: the net, split into a feature extractor of width `feature_dim` and a linear head.
 
-    `names` gives clients different nets, in turn by their index; `norm` and `vocab_size` go to the nets that have them.
+    `names` gives clients different nets, in turn by their index; the keys from `norm` on go to the nets that have them.
     """
 
     name: str = "cnn"
@@ -94,6 +94,15 @@ class ModelConfig(Section, frozen=True):
     init: Literal["common", "per_client"] = "common"
     norm: Literal["batch", "group"] = "batch"
     vocab_size: VocabSize = 32_768
+    patch_size: Positive = 7
+    depth: Positive = 4
+    num_heads: Positive = 4
+    weights: str = ""
+
+    def settings(self) -> dict[str, Any]:
+        """Return the keys that go to the nets that have them."""
+        own = ("norm", "vocab_size", "patch_size", "depth", "num_heads", "weights")
+        return {key: getattr(self, key) for key in own}
 
     def name_for(self, index: int | None) -> str:
         """Return the net of the client with this index among the run's parts; one without data of the run has none.
@@ -121,6 +130,7 @@ class TrainingConfig(Section, frozen=True):
     lr: PositiveReal = 0.05
     momentum: Share = 0.9
     weight_decay: NotNegativeReal = 0.0
+    clip_norm: NotNegativeReal = 0.0
     threads: Positive = 1
     device: Literal["auto", "cpu", "cuda"] = "auto"
 

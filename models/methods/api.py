@@ -51,8 +51,10 @@ class Facts:
     num_buffers: int
     round: int
     rounds_completed: int
+    num_task_classes: int
+    """Classes of this round's task; all of them where there are no tasks."""
     num_seen: int
-    """Classes that this round's task and those before it have brought; all of them where there are no tasks."""
+    """Classes of the tasks that have had a completed round, 0 before any."""
     metrics: Mapping[str, float | None]
     """What the server half has told of the exchanges of this round that are closed."""
 

@@ -58,7 +58,8 @@ class Federation:
             num_buffers=told.num_buffers,
             round=round,
             rounds_completed=self.base,
-            num_seen=len(self.spec.plan.classes_seen(self.spec.plan.task_of(round))),
+            num_task_classes=len(classes),
+            num_seen=len(plan.classes_seen(plan.task_of(self.base))) if self.base else 0,
             metrics=self.metrics,
         )
 

@@ -84,7 +84,11 @@ def test_every_partition_uses_a_sample_once_at_most_or_refuses(
     rows = np.concatenate([part for train, test, _ in splits for part in (train, test)])
     assert len(set(rows.tolist())) == len(rows)
     assert all(part.dtype == np.int64 for train, test, _ in splits for part in (train, test))
-    end = num_samples if spreads_test and name in {"iid", "dirichlet", "shard", "pathological"} else test_from
+    end = (
+        num_samples
+        if spreads_test and name in {"iid", "dirichlet", "sample-dirichlet", "shard", "pathological"}
+        else test_from
+    )
     assert max((train.max(initial=-1) for train, _, _ in splits)) < (end or num_samples)
     assert (rows >= 0).all()
     assert (rows < num_samples).all()
