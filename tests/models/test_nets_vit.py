@@ -1,6 +1,7 @@
 """The vision transformer: against torchvision's own, its prefixes by hand, and what its weights may be."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,8 +16,8 @@ from models.spec import ConfigError
 SHAPE = (3, 14, 21)
 
 
-def vit(weights: str = "", **changes: int) -> Vit:
-    sizes = {"patch_size": 7, "depth": 2, "num_heads": 2, **changes}
+def vit(weights: str = "", **changes: Any) -> Vit:
+    sizes: dict[str, Any] = {"patch_size": 7, "depth": 2, "num_heads": 2, **changes}
     made = nets.build_net("vit", SHAPE, 8, 3, weights=weights, **sizes)
     assert isinstance(made, Vit)
     return made.eval()
@@ -80,7 +81,7 @@ def test_prefixes_are_those_of_the_first_blocks() -> None:
 
 
 @pytest.mark.parametrize("changes", [{"patch_size": 5}, {"num_heads": 3}])
-def test_sizes_that_do_not_fit_are_refused(changes: dict[str, int]) -> None:
+def test_sizes_that_do_not_fit_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="expected images of whole patches and a width of whole heads, got 14 x 21"):
         vit(**changes)
 

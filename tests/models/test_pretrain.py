@@ -10,7 +10,7 @@ from models import nets
 from models.nets.vit_weights import read_backbone
 from models.pretrain import main
 
-SIZES = {"patch_size": 2, "depth": 1, "num_heads": 2}
+SIZES: dict[str, Any] = {"patch_size": 2, "depth": 1, "num_heads": 2}
 
 SETTINGS = (
     "data.dataset=tests.models.small_run:load",
