@@ -87,6 +87,9 @@ def _parser() -> argparse.ArgumentParser:
     status = add("status", _status, "say where a run stands")
     status.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="the run's folder")
     status.add_argument("--format", choices=["text", "json"], default="text", help="default: text")
+    audit = add("audit", _audit, "try to tell whose samples class statistics were made of, by features that a run kept")
+    audit.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="the run's folder, of a run with [privacy] audit")
+    audit.add_argument("--format", choices=["text", "json"], default="text", help="default: text")
     table = add("methods", _methods, "list the methods")
     table.add_argument("--format", choices=["text", "markdown", "json"], default="text", help="default: text")
     return parser
@@ -145,6 +148,17 @@ def _status(args: argparse.Namespace) -> int:
 
     status = read_status(args.run_dir)
     print(json.dumps(status, indent=1) if args.format == "json" else format_status(status))
+    return ExitCode.FINISHED
+
+
+def _audit(args: argparse.Namespace) -> int:
+    import json
+
+    from coordinator.audit import audit_run, format_audit
+
+    findings = audit_run(args.run_dir)
+    plain = {round: [each._asdict() for each in found] for round, found in findings.items()}
+    print(json.dumps(plain, indent=1) if args.format == "json" else format_audit(findings))
     return ExitCode.FINISHED
 
 

@@ -34,6 +34,7 @@ from models.spec import (
     ModelConfig,
     NotNegative,
     Positive,
+    PrivacyConfig,
     RunSpec,
     Section,
     TasksConfig,
@@ -91,6 +92,7 @@ class RunConfig(Section, frozen=True):
     evaluation: EvaluationConfig = EvaluationConfig()
     wire: WireConfig = WireConfig()
     tasks: TasksConfig = TasksConfig()
+    privacy: PrivacyConfig = PrivacyConfig()
     transport: TransportSection = TransportSection()
 
     @property
@@ -124,6 +126,7 @@ class RunConfig(Section, frozen=True):
             evaluation=self.evaluation,
             wire=self.wire,
             tasks=self.tasks,
+            privacy=self.privacy,
         )
         spec.check_tasks()
         method.check(spec, methods.read_config(method, spec.method_config))

@@ -31,6 +31,7 @@ from coordinator.tally import Report
 from coordinator.versions import installed_versions
 from coordinator.virtual import VirtualClient, constants_of
 from models import methods
+from models.audit import keep_features
 from models.checkpoint import state_hash
 from models.data import ClientParts
 from models.methods.api import RoundFailedError
@@ -191,6 +192,8 @@ class Simulation:
         self._ledger.task_sent(name, cost_of(exchange.downlink, frames), time.monotonic())
         timing, made = self._clients[name].perform(frames, limit)
         self._tell_notes(name)
+        if self._clients[name].features:
+            keep_features(self._record.folder.client_folder(name), exchange.round, self._clients[name].features)
         update, packed = decode(made, max_bytes=limit)
         assert isinstance(update, Update)
         assert packed is not None

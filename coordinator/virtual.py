@@ -44,6 +44,7 @@ class VirtualClient:
         spec = msgspec.structs.replace(spec, model=model)
         data = parts.client(index)
         self.notes = list(data.notes)
+        self.features: dict[str, np.ndarray] = {}
         self._states = ClientStates(None, spec.run_id, len(method.exchanges))
         self._participant: Participant = Participant(
             spec, method, name, data, constants, spec.training.device, spec.training.threads, shelf
@@ -63,7 +64,7 @@ class VirtualClient:
         restored = time.monotonic()
         outcome = self._participant.perform(task.round, task.exchange, task.base, unpack(packed))
         performed = time.monotonic()
-        self.notes = outcome.notes
+        self.notes, self.features = outcome.notes, outcome.features
         update = Update(task.run, task.round, task.exchange, [Evaluation(*tested) for tested in outcome.evaluations])
         made = encode(update, pack(outcome.uplink), max_message_bytes)
         encoded = time.monotonic()

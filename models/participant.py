@@ -61,6 +61,8 @@ class Outcome:
     evaluate_s: float = 0.0
     loss: float = 0.0
     notes: list[str] = field(default_factory=list)
+    features: dict[str, np.ndarray] = field(default_factory=dict)
+    """For an audit, after a task's last round; see `models.audit`."""
 
 
 class NetShelf:
@@ -161,6 +163,8 @@ class Participant:
         evaluations = []
         if declared is self._method.exchanges[0] and base >= 1 and (is_last_evaluation or self._is_due(base)):
             evaluations += self._evaluate(base, self._method.global_rules)
+        keeps = declared is self._method.exchanges[-1] and self._keeps_features(round)
+        candidates = self._features() if keeps else None
         received = time.perf_counter()
         if is_last_evaluation:
             return Outcome(EMPTY, evaluations, evaluate_s=received - started)
@@ -170,7 +174,8 @@ class Participant:
         if declared is self._method.exchanges[-1] and self._is_due(round):
             evaluations += self._evaluate(round, self._method.rules_after_training)
         evaluate_s = received - started + time.perf_counter() - trained
-        return Outcome(uplink, evaluations, trained - received, evaluate_s, loss, notes)
+        kept = {} if candidates is None else self._kept(candidates)
+        return Outcome(uplink, evaluations, trained - received, evaluate_s, loss, notes, kept)
 
     def _train(self, declared: Exchange, round: int, exchange: int, progress: Progress | None) -> float:
         if not declared.trains:
@@ -194,6 +199,22 @@ class Participant:
             counted = evaluate_by_task(self._client, x, y, rules, tasks)
         numbered = {self._counters.index(name): count for name, count in counted.items()}
         return [Evaluation(round, len(y), numbered)]
+
+    def _keeps_features(self, round: int) -> bool:
+        return self._spec.privacy.audit and self._method.needs_net and self._plan.ends_task(round)
+
+    def _kept(self, candidates_BD: np.ndarray) -> dict[str, np.ndarray]:
+        labels = self._client.context.train_y.cpu().numpy()
+        return {"features": self._features(), "candidates": candidates_BD, "labels": labels}
+
+    def _features(self) -> np.ndarray:
+        """Return the features of the train samples as the net is now."""
+        from models.nets.net import feature_batches
+
+        context = self._client.context
+        parts = [batch.cpu().numpy() for batch in feature_batches(context.net, context.train_x)]
+        none_BD = np.zeros((0, context.net.head.in_features), np.float32)
+        return np.concatenate([none_BD, *parts])
 
     def _is_due(self, round: int) -> bool:
         return round % self._spec.evaluation.every == 0 or self._plan.ends_task(round)

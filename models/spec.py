@@ -149,6 +149,12 @@ class TasksConfig(Section, frozen=True):
     num_tasks: Positive = 1
 
 
+class PrivacyConfig(Section, frozen=True):
+    """`[privacy]`: whether clients keep their features, with themselves, for `coordinator audit`."""
+
+    audit: bool = False
+
+
 class WireConfig(Section, frozen=True):
     """`[wire]`: how value arrays are encoded."""
 
@@ -170,6 +176,7 @@ class RunSpec(Section, frozen=True):
     evaluation: EvaluationConfig
     wire: WireConfig
     tasks: TasksConfig = TasksConfig()
+    privacy: PrivacyConfig = PrivacyConfig()
 
     @property
     def num_classes(self) -> int:

@@ -83,8 +83,8 @@ def run(out: Path, full: bool) -> list[Figure]:
 def sampling() -> Figure:
     """Return how long an epoch's features of ViT-B/16 and 100 classes take to draw, from 1,000 Gaussians."""
     random = np.random.default_rng(0)
-    moments = random.random((2, 1000, 768), np.float32)
-    mixture = GenerativePrototypes(*moments, np.arange(1000) % 100, random.integers(2, 50, 1000))
+    means, variances = random.random((2, 1000, 768), np.float32)
+    mixture = GenerativePrototypes(means, variances, np.arange(1000) % 100, random.integers(2, 50, 1000))
     walls_s = []
     for _ in range(5):
         started = time.perf_counter()

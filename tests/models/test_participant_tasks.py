@@ -3,7 +3,8 @@
 from typing import Any
 
 from models import methods
-from models.spec import EvaluationConfig, TasksConfig
+from models.checkpoint import state_hash
+from models.spec import EvaluationConfig, PrivacyConfig, TasksConfig
 from models.tasks import counters
 from tests.models.federation import Federation
 from tests.models.small_run import UNEVEN, make_data, make_spec
@@ -80,3 +81,20 @@ def test_every_method_goes_through_tasks_with_the_bytes_that_were_predicted() ->
                 for client, facts in exchanged.facts.items():
                     up = exchanged.exchange.uplink.sizes(exchanged.exchange.uplink_dims(facts))
                     assert exchanged.uplinks[client].sizes == up, f"{name}, round {number}, client {client}"
+
+
+def test_features_are_kept_for_an_audit_after_a_tasks_last_round_alone() -> None:
+    run = federation(privacy=PrivacyConfig(audit=True))
+    kept = [run.round(number)[0].outcomes["a"].features for number in (1, 2, 3, 4)]
+    assert [sorted(each) for each in kept] == [[], ["candidates", "features", "labels"]] * 2
+    assert kept[1]["features"].shape == kept[1]["candidates"].shape == (5, 6)
+    assert (kept[1]["features"] != kept[1]["candidates"]).any()
+    assert kept[3]["labels"].tolist() == [2]
+
+
+def test_an_audit_changes_nothing_of_a_run() -> None:
+    plain, audited = federation(), federation(privacy=PrivacyConfig(audit=True))
+    for run in (plain, audited):
+        for number in (1, 2):
+            run.round(number)
+    assert state_hash(plain.server.arrays()) == state_hash(audited.server.arrays())
