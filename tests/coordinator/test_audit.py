@@ -20,7 +20,7 @@ def folder(tmp_path: Path) -> RunFolder:
 
 def keep(folder: RunFolder, client: str, round: int, mean: float) -> None:
     features = np.random.default_rng(int(mean)).normal(mean, size=(20, 3)).astype(np.float32)
-    kept = {"features": features, "candidates": features, "labels": np.zeros(20, np.int64)}
+    kept: dict[str, np.ndarray] = {"features": features, "candidates": features, "labels": np.zeros(20, np.int64)}
     keep_features(folder.client_folder(client), round, kept)
 
 
