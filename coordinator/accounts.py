@@ -69,7 +69,7 @@ class ExchangeAccount:
 
         Args:
             predict: see `Predict`.
-            rules: the accuracy rules, by whose index a report names them.
+            rules: what was counted, by whose index a report names it; see `models.tasks.counters`.
             bookable: the rounds whose models can have been tested; scores of others are left out.
         """
         return [self._line(client, entry, predict(client), rules, bookable) for client, entry in self._entries.items()]

@@ -107,6 +107,9 @@ def _parser() -> argparse.ArgumentParser:
     stop = add("stop", _stop, "end a run in order; --resume goes on with it")
     stop.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="the run's folder")
     _add_keys(add("keys", _keys, "make the coordinator's keys, and say whose keys let them in"))
+    audit = add("audit", _audit, "try to tell whose samples class statistics were made of, by features that a run kept")
+    audit.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="the run's folder, of a run with [privacy] audit")
+    audit.add_argument("--format", choices=["text", "json"], default="text", help="default: text")
     table = add("methods", _methods, "list the methods")
     table.add_argument("--format", choices=["text", "markdown", "json"], default="text", help="default: text")
     return parser
@@ -225,6 +228,17 @@ def _keys(args: argparse.Namespace) -> int:
         print(keys.revoke(folder, args.client))
     elif listed := keys.listing(folder, time.time()):
         print(listed)
+    return ExitCode.FINISHED
+
+
+def _audit(args: argparse.Namespace) -> int:
+    import json
+
+    from coordinator.audit import audit_run, format_audit
+
+    findings = audit_run(args.run_dir)
+    plain = {round: [each._asdict() for each in found] for round, found in findings.items()}
+    print(json.dumps(plain, indent=1) if args.format == "json" else format_audit(findings))
     return ExitCode.FINISHED
 
 

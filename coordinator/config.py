@@ -35,8 +35,10 @@ from models.spec import (
     ModelConfig,
     NotNegative,
     Positive,
+    PrivacyConfig,
     RunSpec,
     Section,
+    TasksConfig,
     TrainingConfig,
     WireConfig,
     nearest,
@@ -120,6 +122,8 @@ class RunConfig(Section, frozen=True):
     evaluation: EvaluationConfig = EvaluationConfig()
     wire: WireConfig = WireConfig()
     gate: GateSection = GateSection()
+    tasks: TasksConfig = TasksConfig()
+    privacy: PrivacyConfig = PrivacyConfig()
     transport: TransportSection = TransportSection()
     report: ReportSection = ReportSection()
 
@@ -151,7 +155,8 @@ class RunConfig(Section, frozen=True):
         """Return what clients need to know of the run, over this label map.
 
         Raises:
-            ConfigError: more classes are to be public than there are, or the method's settings do not fit the run.
+            ConfigError: more classes are to be public than there are, or tasks than classes or rounds, or the method's
+                settings do not fit the run.
         """
         method = methods.find(self.method_name)
         spec = RunSpec(
@@ -166,7 +171,10 @@ class RunConfig(Section, frozen=True):
             training=self.training,
             evaluation=self.evaluation,
             wire=self.wire,
+            tasks=self.tasks,
+            privacy=self.privacy,
         )
+        spec.check_tasks()
         method.check(spec, methods.read_config(method, spec.method_config))
         return spec
 

@@ -26,8 +26,8 @@ def draw(path: Path) -> None:
     folder = RunFolder.open(path)
     config = load(folder.config_path, ())
     dataset = load_dataset(config.data)
-    data = config.spec(folder.run_id, dataset.classes).data
-    rows = drawn_indices(data, dataset.labels(data), config.run.seed)
+    spec = config.spec(folder.run_id, dataset.classes)
+    rows = drawn_indices(spec.data, dataset.labels(spec.data), spec.seed, spec.plan.all_classes)
     np.savez_compressed(folder.indices_path, **rows)  # type: ignore[arg-type]
 
 

@@ -12,7 +12,10 @@ from models import methods
 from models.methods.api import Method
 from wire.payload import Record
 
-LEGEND = "K classes, K_i of them on the client, A of them known so far, d features, P parameters, F buffer entries"
+LEGEND = (
+    "K classes, T of them in the current task, S in those so far, K_i on the client, A known so far, d features, "
+    "P parameters, F buffer entries"
+)
 
 COLUMNS = ("name", "summary", "paper", "up", "down", "rules")
 
@@ -29,6 +32,9 @@ class _Formula:
     def __radd__(self, other: Any) -> Any:
         return self if other == 0 else _Formula(f"{_text(other)} + {self.text}")
 
+    def __sub__(self, other: Any) -> Any:
+        return _Formula(f"{self.text} - {_text(other)}")
+
     def __mul__(self, other: Any) -> Any:
         return _product(self, other)
 
@@ -42,7 +48,7 @@ def _product(left: Any, right: Any) -> Any:
     factors = [text for text in map(_text, (left, right)) if text != "1"]
     if len(factors) < 2:
         return _Formula(factors[0] if factors else "1")
-    return _Formula("·".join(f"({text})" if " + " in text else text for text in factors))
+    return _Formula("·".join(f"({text})" if " + " in text or " - " in text else text for text in factors))
 
 
 def _symbol(text: str) -> Any:
@@ -72,6 +78,8 @@ def _symbols(method: Method) -> Any:
         num_parameters=_symbol("P"),
         num_buffers=_symbol("F"),
         rounds_completed=_symbol("t"),
+        num_task_classes=_symbol("T"),
+        num_seen=_symbol("S"),
     )
 
 

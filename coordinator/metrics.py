@@ -17,7 +17,7 @@ from typing import Any
 
 from coordinator.accounts import ExchangeAccount, RoundAccount, added, duration_s, finite
 from coordinator.accuracy import Accuracies
-from coordinator.prediction import Prediction, RunFacts, classes_held, facts_of, predict
+from coordinator.prediction import Prediction, RunFacts, classes_held, facts_of, predict, train_counts
 from coordinator.report.summary import Totals, make_summary
 from coordinator.tally import (
     ClientLine,
@@ -33,9 +33,11 @@ from coordinator.tally import (
     read_line,
     write_line,
 )
+from coordinator.task_scores import TaskScores
 from models.methods import read_config
 from models.methods.api import Facts, Method
 from models.spec import RunSpec
+from models.tasks import counters
 from wire.messages import Ready
 
 __all__ = ["Cost", "Ledger", "RoundView"]
@@ -53,7 +55,9 @@ class Ledger:
         self._rounds: dict[int, RoundLine] = {}
         self._accounts: dict[int, RoundAccount] = {}
         self._evaluation = RoundAccount()
+        self._counters = counters(method.rules, spec.plan)
         self._accuracies = Accuracies(method.rules)
+        self._tasks = TaskScores(method.rules, spec.plan)
         self._known_classes: set[int] = set()
         self._num_completed = 0
         self._prepared: list[tuple[ClientLine, str]] = []
@@ -77,7 +81,7 @@ class Ledger:
         round = self._exchange.round if self._exchange is not None else 0
         account = self._accounts.get(round, RoundAccount())
         known = self._known_classes | account.new_classes
-        run = RunFacts(self._config, known, round, self._num_completed, account.metrics)
+        run = RunFacts(self._config, known, self._base, round, self._num_completed, account.metrics)
         return facts_of(self._spec, self._announced[client], run)
 
     def num_train(self, clients: Collection[str]) -> int:
@@ -223,6 +227,7 @@ class Ledger:
             clients=sorted(self._clients),
             announced=self._announced,
             accuracies=self._accuracies,
+            tasks=self._tasks,
             base=self._base,
         )
 
@@ -231,6 +236,7 @@ class Ledger:
         if isinstance(line, ClientLine):
             self._clients.add(line.client)
             self._accuracies.book(line.client, line.evaluations, line.round, line.base)
+            self._tasks.book(line.client, line.evaluations)
             self._account_of(line).book(line)
             return
         self._init = max(self._init, line.init, key=lambda init: init.encoded_bytes)
@@ -272,11 +278,12 @@ class Ledger:
                 return None
             return predict(self._method, exchange.index, self.facts(client), self._spec.wire.value_dtype)
 
-        return exchange.lines(predicted, self._method.rules, bookable=frozenset(tested - {0}))
+        return exchange.lines(predicted, self._counters, bookable=frozenset(tested - {0}))
 
     def _exchange_line(self, exchange: ExchangeAccount, metrics: Mapping[str, float], at: float) -> ExchangeLine:
         announced = [self._announced[client] for client in exchange.accepted if client in self._announced]
-        held = {label for ready in announced for label in classes_held(ready)}
+        counts = [train_counts(self._spec, ready, exchange.round) for ready in announced]
+        held = {label for each in counts for label in classes_held(each)}
         return ExchangeLine(
             round=exchange.round,
             exchange=exchange.name,

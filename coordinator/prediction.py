@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from models.methods.api import Exchange, Facts, Method
@@ -19,10 +19,11 @@ class Prediction(NamedTuple):
 
 
 class RunFacts(NamedTuple):
-    """The facts of a run that all its clients share; see `Facts`."""
+    """The facts of a run that all its clients share, see `Facts`; `base` is the last completed round, 0 before any."""
 
     config: Any
     known_classes: Collection[int]
+    base: int
     round: int
     rounds_completed: int
     metrics: Mapping[str, float | None]
@@ -30,21 +31,35 @@ class RunFacts(NamedTuple):
 
 def facts_of(spec: RunSpec, ready: Ready, run: RunFacts) -> Facts:
     """Return what a method may predict one client's bytes from."""
+    class_counts, plan = train_counts(spec, ready, run.round), spec.plan
+    seen = plan.classes_seen(plan.task_of(run.base)) if run.rounds_completed else ()
     return Facts(
+        config=run.config,
         num_classes=spec.num_classes,
         num_public_classes=spec.data.num_public_classes,
         feature_dim=ready.feature_dim,
-        num_train=ready.num_train,
-        class_counts=ready.class_counts,
+        num_train=sum(class_counts),
+        class_counts=class_counts,
         num_parameters=ready.num_parameters,
         num_buffers=ready.num_buffers,
-        **run._asdict(),
+        known_classes=run.known_classes,
+        round=run.round,
+        rounds_completed=run.rounds_completed,
+        num_task_classes=len(plan.classes(plan.task_of(run.round))),
+        num_seen=len(seen),
+        metrics=run.metrics,
     )
 
 
-def classes_held(ready: Ready) -> list[int]:
-    """Return the classes that a client has train samples of."""
-    return [label for label, count in enumerate(ready.class_counts) if count > 0]
+def train_counts(spec: RunSpec, ready: Ready, round: int) -> list[int]:
+    """Return how many train samples of each class a client has for the task of this round."""
+    classes = spec.plan.classes(spec.plan.task_of(round))
+    return [count if label in classes else 0 for label, count in enumerate(ready.class_counts)]
+
+
+def classes_held(counts: Sequence[int]) -> list[int]:
+    """Return the classes of which there are train samples."""
+    return [label for label, count in enumerate(counts) if count > 0]
 
 
 def predict(method: Method, exchange_index: int, facts: Facts, value_dtype: str) -> Prediction:

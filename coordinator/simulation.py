@@ -31,6 +31,7 @@ from coordinator.tally import Report
 from coordinator.versions import installed_versions
 from coordinator.virtual import VirtualClient, constants_of
 from models import methods
+from models.audit import keep_features
 from models.checkpoint import state_hash
 from models.data import ClientParts
 from models.methods.api import RoundFailedError
@@ -162,8 +163,7 @@ class Simulation:
                 return
             client = VirtualClient(self._spec, name, index, parts, constants, shelf, self._record.client_folder(name))
             self._clients[name] = client
-            for note in client.notes:
-                self._record.display.note(f"{name}: {note}")
+            self._tell_notes(name)
             for cost in costs:
                 self._ledger.init_sent(name, cost)
             self._ledger.announce(name, client.ready(self._token))
@@ -194,6 +194,9 @@ class Simulation:
         frames = encode(task, exchange.downlink, limit)
         self._ledger.task_sent(name, cost_of(exchange.downlink, frames), time.monotonic())
         timing, made = self._clients[name].perform(frames, limit)
+        self._tell_notes(name)
+        if self._clients[name].features:
+            keep_features(self._record.folder.client_folder(name), exchange.round, self._clients[name].features)
         update, packed = decode(made, max_bytes=limit)
         assert isinstance(update, Update)
         assert packed is not None
@@ -206,6 +209,10 @@ class Simulation:
         self._record.display.progress(exchange.round, exchange.index, len(exchange.accepted), len(self._rounds.cohort))
         self._num_done += 1
         self._feed(rounds.UpdateArrived(name, exchange.round, exchange.index, 0.0))
+
+    def _tell_notes(self, name: str) -> None:
+        for note in self._clients[name].notes:
+            self._record.display.note(f"{name}: {note}")
 
     def _tell_rate(self) -> None:
         """Say now and then how fast it goes and how long it will take."""

@@ -46,7 +46,8 @@ class VirtualClient:
         model = msgspec.structs.replace(spec.model, name=spec.model.name_for(index))
         spec = msgspec.structs.replace(spec, model=model)
         data = parts.client(index)
-        self.notes = data.notes
+        self.notes = list(data.notes)
+        self.features: dict[str, np.ndarray] = {}
         self._states = ClientStates(folder, spec.run_id, len(method.exchanges), durable=False)
         self._participant: Participant = Participant(
             spec, method, name, data, constants, spec.training.device, spec.training.threads, shelf
@@ -66,6 +67,7 @@ class VirtualClient:
         restored = time.monotonic()
         outcome = self._participant.perform(task.round, task.exchange, task.base, unpack(packed))
         performed = time.monotonic()
+        self.notes, self.features = outcome.notes, outcome.features
         update = Update(task.run, task.round, task.exchange, [Evaluation(*tested) for tested in outcome.evaluations])
         made = encode(update, pack(outcome.uplink), max_message_bytes)
         encoded = time.monotonic()

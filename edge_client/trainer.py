@@ -23,6 +23,7 @@ from edge_client import commands
 from edge_client.config import ClientConfig
 from edge_client.data_source import load_data
 from edge_client.local_state import ConstantShelf, client_folder, lock_folder
+from models.audit import keep_features
 from models.client_states import ClientStates
 from models.failpoints import reach
 from models.methods import find
@@ -80,7 +81,7 @@ class Trainer:
         spec = device_spec(read_spec(begin.spec), settings)
         self._run = begin.run
         self._max_message_bytes = begin.max_message_bytes
-        folder = client_folder(settings)
+        self._folder = folder = client_folder(settings)
         self._lock = lock_folder(folder)
         constants = self._load_constants(begin.constants, ConstantShelf(folder))
         method = find(spec.method)
@@ -115,6 +116,10 @@ class Trainer:
     def _finish(self, task: Task, outcome: Outcome, restore_s: float) -> list[bytes]:
         """Checkpoint the state, then the uplink, and return the uplink's frames with how long all took behind them."""
         reach("task.performed")
+        for note in outcome.notes:
+            self._pipe.send(encode(commands.Note(note)))
+        if outcome.features:
+            keep_features(self._folder, task.round, outcome.features)
         started = time.monotonic()
         evaluations = [Evaluation(*evaluation) for evaluation in outcome.evaluations]
         update = Update(self._run, task.round, task.exchange, evaluations)

@@ -133,7 +133,7 @@ class ClientParts:
         """
         self._spec = spec
         self._dataset = load_dataset(spec.data)
-        self.splits = partition.split(self._dataset.labels(spec.data), spec.data, spec.seed)
+        self.splits = partition.split(self._dataset.labels(spec.data), spec.data, spec.seed, spec.plan.all_classes)
 
     def client(self, index: int) -> ClientData:
         """Return the samples of client `index`, from 0."""

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from models import methods, nets, seeding
+from models.checkpoint import state_hash
 from models.data import ClientData
 from models.methods.api import ClientContext, Exchange, Method
 from models.spec import ConfigError, RunSpec
+from models.tasks import counters
 from wire.payload import EMPTY, Payload
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ class Announcement:
 
 
 class Evaluation(NamedTuple):
-    """Test samples, and how many each rule (by its index in `Method.rules`) got right, for the model after `round`."""
+    """Test samples, and counts over them by index in `models.tasks.counters`, for the model after `round`."""
 
     round: int
     num_test: int
@@ -48,7 +50,7 @@ class Evaluation(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one exchange made: the uplink, what was evaluated, and the mean training loss.
+    """What one exchange made: the uplink, what was evaluated, the mean training loss, and notes for people.
 
     `train_s` is the time for training and for computing the uplink, `evaluate_s` that for taking in and testing models.
     """
@@ -58,6 +60,9 @@ class Outcome:
     train_s: float = 0.0
     evaluate_s: float = 0.0
     loss: float = 0.0
+    notes: list[str] = field(default_factory=list)
+    features: dict[str, np.ndarray] = field(default_factory=dict)
+    """For an audit, after a task's last round; see `models.audit`."""
 
 
 class NetShelf:
@@ -116,17 +121,12 @@ class Participant:
         else:
             self._device = None
         self.announcement = _announce(spec, data, net)
+        self._plan = spec.plan
+        self._counters = counters(method.rules, self._plan)
         self._client.start(
-            ClientContext(
-                client=client_id,
-                net=net,
-                device=self._device,
-                train_x=self._moved(data.train_x),
-                train_y=self._moved(data.train_y),
-                class_counts=np.array(self.announcement.class_counts, np.int64),
-                constants=constants or {},
-            )
+            ClientContext(client_id, net, self._device, constants=constants or {}, **self._samples_of(1))
         )
+        self._task = 1 if self._plan.is_trivial else 0
         self._initial = self.arrays()
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -156,12 +156,15 @@ class Participant:
         is_last_evaluation = exchange == len(self._method.exchanges)
         declared = self._method.exchanges[0 if is_last_evaluation else exchange]
         started = time.perf_counter()
+        notes = self._enter_task(self._plan.task_of(round))
         if self._method.needs_net:
             seeding.seed_torch(self._spec.seed, "client", self._client_id, round, exchange)
         self._client.receive(declared.name, declared.downlink.from_payload(downlink, self._known_dims(base)))
         evaluations = []
         if declared is self._method.exchanges[0] and base >= 1 and (is_last_evaluation or self._is_due(base)):
             evaluations += self._evaluate(base, self._method.global_rules)
+        keeps = declared is self._method.exchanges[-1] and self._keeps_features(round)
+        candidates = self._features() if keeps else None
         received = time.perf_counter()
         if is_last_evaluation:
             return Outcome(EMPTY, evaluations, evaluate_s=received - started)
@@ -171,7 +174,8 @@ class Participant:
         if declared is self._method.exchanges[-1] and self._is_due(round):
             evaluations += self._evaluate(round, self._method.rules_after_training)
         evaluate_s = received - started + time.perf_counter() - trained
-        return Outcome(uplink, evaluations, trained - received, evaluate_s, loss)
+        kept = {} if candidates is None else self._kept(candidates)
+        return Outcome(uplink, evaluations, trained - received, evaluate_s, loss, notes, kept)
 
     def _train(self, declared: Exchange, round: int, exchange: int, progress: Progress | None) -> float:
         if not declared.trains:
@@ -182,14 +186,60 @@ class Participant:
     def _evaluate(self, round: int, rules: tuple[str, ...]) -> list[Evaluation]:
         if not rules:
             return []
-        from models.evaluation import evaluate
+        from models.evaluation import evaluate, evaluate_by_task
 
-        correct = evaluate(self._client, self._moved(self._data.test_x), self._moved(self._data.test_y), rules)
-        numbered = {self._method.rules.index(rule): count for rule, count in correct.items()}
-        return [Evaluation(round, len(self._data.test_y), numbered)]
+        task = self._plan.task_of(round)
+        seen = self._plan.classes_seen(task)
+        self._client.context.num_seen = len(seen)
+        x, y = map(self._moved, _samples_in(seen, self._data.test_x, self._data.test_y))
+        if self._plan.is_trivial:
+            counted = evaluate(self._client, x, y, rules)
+        else:
+            tasks = {number: self._plan.classes(number) for number in self._plan.tasks[:task]}
+            counted = evaluate_by_task(self._client, x, y, rules, tasks)
+        numbered = {self._counters.index(name): count for name, count in counted.items()}
+        return [Evaluation(round, len(y), numbered)]
+
+    def _keeps_features(self, round: int) -> bool:
+        return self._spec.privacy.audit and self._method.needs_net and self._plan.ends_task(round)
+
+    def _kept(self, candidates_BD: np.ndarray) -> dict[str, np.ndarray]:
+        labels = self._client.context.train_y.cpu().numpy()
+        return {"features": self._features(), "candidates": candidates_BD, "labels": labels}
+
+    def _features(self) -> np.ndarray:
+        """Return the features of the train samples as the net is now."""
+        from models.nets.net import feature_batches
+
+        context = self._client.context
+        parts = [batch.cpu().numpy() for batch in feature_batches(context.net, context.train_x)]
+        none_BD = np.zeros((0, context.net.head.in_features), np.float32)
+        return np.concatenate([none_BD, *parts])
 
     def _is_due(self, round: int) -> bool:
-        return round % self._spec.evaluation.every == 0 or round == self._spec.num_rounds
+        return round % self._spec.evaluation.every == 0 or self._plan.ends_task(round)
+
+    def _enter_task(self, task: int) -> list[str]:
+        """Give the client half the samples of this task, if it has those of another one, and say which they are."""
+        if task == self._task:
+            return []
+        self._task = task
+        for name, content in self._samples_of(task).items():
+            setattr(self._client.context, name, content)
+        classes = self._plan.classes(task)
+        x, y = _samples_in(classes, self._data.train_x, self._data.train_y)
+        num_earlier = int((self._data.train_y < classes.start).sum())
+        return [
+            f"task {task} of {self._plan.num_tasks}, classes {classes.start} to {classes.stop - 1}: {len(y)} train "
+            f"samples of digest {state_hash({'x': x, 'y': y})[:12]}; {num_earlier} of earlier tasks are left aside"
+        ]
+
+    def _samples_of(self, task: int) -> dict[str, Any]:
+        """Return the part of the context that is a task's own."""
+        classes = self._plan.classes(task)
+        x, y = _samples_in(classes, self._data.train_x, self._data.train_y)
+        counts = np.bincount(y, minlength=self._spec.num_classes).astype(np.int64)
+        return {"train_x": self._moved(x), "train_y": self._moved(y), "class_counts": counts, "classes": classes}
 
     def _known_dims(self, base: int) -> dict[str, int]:
         """Return the sizes of record symbols that hold for any downlink; a model travels only once there is one."""
@@ -210,8 +260,7 @@ class Participant:
             model.feature_dim,
             spec.num_classes,
             dtype=str(train_x.dtype),
-            norm=model.norm,
-            vocab_size=model.vocab_size,
+            **model.settings(),
         )
         net = self._method.extend_net(net, spec, self._config).to(self._device)
         warm_up(net, spec.training)
@@ -224,6 +273,12 @@ class Participant:
         import torch
 
         return torch.from_numpy(np.require(array, requirements=["C", "W"])).to(self._device)
+
+
+def _samples_in(classes: range, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the samples of these classes; all of them are not copied."""
+    is_in = (y >= classes.start) & (y < classes.stop)
+    return (x, y) if is_in.all() else (x[is_in], y[is_in])
 
 
 def _announce(spec: RunSpec, data: ClientData, net: nets.Net | None) -> Announcement:

@@ -22,6 +22,7 @@ PARTITIONS = {
     "pathological": "models.partitions.classes:pathological",
     "shard": "models.partitions.classes:shard",
     "w-way-s-shot": "models.partitions.ways:w_way_s_shot",
+    "sample-dirichlet": "models.partitions.dirichlet:sample_dirichlet",
     "fedgen-dirichlet": "models.partitions.fedgen:fedgen_dirichlet",
     "indices": "models.partitions.indices:indices",
 }
@@ -54,8 +55,8 @@ class Labels(NamedTuple):
         return np.arange(len(self.train), len(self.y))
 
     def without(self, rows: np.ndarray) -> Labels:
-        """Return the labels of all rows but these, which are in front of the test set."""
-        test_from = None if self.test_from is None else self.test_from - len(rows)
+        """Return the labels of all rows but these."""
+        test_from = None if self.test_from is None else self.test_from - int(np.count_nonzero(rows < self.test_from))
         return Labels(np.delete(self.y, rows), test_from, self.spreads_test, rows)
 
 
@@ -93,19 +94,37 @@ def public_rows(labels: Labels, config: DataConfig, seed: int) -> np.ndarray:
     return np.sort(np.concatenate(drawn))
 
 
-def split(labels: Labels, config: DataConfig, seed: int) -> list[ClientSplit]:
+def split(labels: Labels, config: DataConfig, seed: int, tasks: Sequence[range] = ()) -> list[ClientSplit]:
     """Spread rows over `num_clients`, each row once at most, and part each client's into train and test.
 
     Public rows are left out. Unless the partition makes the test parts itself, they are drawn at random, not by class,
-    and hold `test_fraction` of a client's rows, rounded down.
+    and hold `test_fraction` of a client's rows, rounded down. If the classes come in several tasks, each task's rows
+    are spread by a draw of their own; a file of `indices` has drawn all of them already.
 
     Raises:
         ConfigError: the partition is unknown, or its settings cannot be met by these labels.
     """
-    held_out = public_rows(labels, config, seed)
+    public = public_rows(labels, config, seed)
+    if len(tasks) < 2 or config.partition == "indices":
+        return _split_without(public, labels, config, seed)
+    parts = []
+    for number, classes in enumerate(tasks, start=1):
+        others = np.flatnonzero((labels.y < classes.start) | (labels.y >= classes.stop))
+        own = labels._replace(y=labels.y - classes.start)
+        task_seed = seeding.derive(seed, "task", number)
+        parts.append(_split_without(np.union1d(public, others), own, config, task_seed))
+    return [_joined(splits) for splits in zip(*parts, strict=True)]
+
+
+def _split_without(held_out: np.ndarray, labels: Labels, config: DataConfig, seed: int) -> list[ClientSplit]:
     splits = _spread(labels.without(held_out), config, seed)
     kept = np.delete(np.arange(len(labels.y)), held_out)
     return [ClientSplit(kept[train], kept[test], note) for train, test, note in splits]
+
+
+def _joined(splits: Sequence[ClientSplit]) -> ClientSplit:
+    trains, tests, notes = zip(*splits, strict=True)
+    return ClientSplit(np.concatenate(trains), np.concatenate(tests), "; ".join(dict.fromkeys(filter(None, notes))))
 
 
 def _spread(labels: Labels, config: DataConfig, seed: int) -> list[ClientSplit]:
@@ -124,9 +143,9 @@ def _spread(labels: Labels, config: DataConfig, seed: int) -> list[ClientSplit]:
     return splits
 
 
-def drawn_indices(config: DataConfig, labels: Labels, seed: int) -> dict[str, np.ndarray]:
+def drawn_indices(config: DataConfig, labels: Labels, seed: int, tasks: Sequence[range] = ()) -> dict[str, np.ndarray]:
     """Return all rows that `split` draws, uint32, under the names that the `indices` partition reads."""
-    return named_rows(split(labels, config, seed))
+    return named_rows(split(labels, config, seed, tasks))
 
 
 def named_rows(splits: Sequence[ClientSplit]) -> dict[str, np.ndarray]:

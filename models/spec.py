@@ -13,6 +13,8 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 
+from models.tasks import TaskPlan
+
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 Positive = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
@@ -83,7 +85,7 @@ class DataConfig(Section, frozen=True):
 class ModelConfig(Section, frozen=True):
     """`[model]`: the net, split into a feature extractor of width `feature_dim` and a linear head.
 
-    `names` gives clients different nets, in turn by their index; `norm` and `vocab_size` go to the nets that have them.
+    `names` gives clients different nets, in turn by their index; the keys from `norm` on go to the nets that have them.
     """
 
     name: str = "cnn"
@@ -92,6 +94,15 @@ class ModelConfig(Section, frozen=True):
     init: Literal["common", "per_client"] = "common"
     norm: Literal["batch", "group"] = "batch"
     vocab_size: VocabSize = 32_768
+    patch_size: Positive = 7
+    depth: Positive = 4
+    num_heads: Positive = 4
+    weights: str = ""
+
+    def settings(self) -> dict[str, Any]:
+        """Return the keys that go to the nets that have them."""
+        own = ("norm", "vocab_size", "patch_size", "depth", "num_heads", "weights")
+        return {key: getattr(self, key) for key in own}
 
     def name_for(self, index: int | None) -> str:
         """Return the net of the client with this index among the run's parts; one without data of the run has none.
@@ -119,6 +130,7 @@ class TrainingConfig(Section, frozen=True):
     lr: PositiveReal = 0.05
     momentum: Share = 0.9
     weight_decay: NotNegativeReal = 0.0
+    clip_norm: NotNegativeReal = 0.0
     threads: Positive = 1
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
@@ -129,6 +141,18 @@ class EvaluationConfig(Section, frozen=True):
     rule: str = "auto"
     every: Positive = 1
     test: Literal["own", "global"] = "own"
+
+
+class TasksConfig(Section, frozen=True):
+    """`[tasks]`: how many tasks the classes come in, one after the other; 1 is all classes from the first round on."""
+
+    num_tasks: Positive = 1
+
+
+class PrivacyConfig(Section, frozen=True):
+    """`[privacy]`: whether clients keep their features, with themselves, for `coordinator audit`."""
+
+    audit: bool = False
 
 
 class WireConfig(Section, frozen=True):
@@ -151,11 +175,28 @@ class RunSpec(Section, frozen=True):
     training: TrainingConfig
     evaluation: EvaluationConfig
     wire: WireConfig
+    tasks: TasksConfig = TasksConfig()
+    privacy: PrivacyConfig = PrivacyConfig()
 
     @property
     def num_classes(self) -> int:
         """K, the size of the label map."""
         return len(self.classes)
+
+    @property
+    def plan(self) -> TaskPlan:
+        """The run's tasks."""
+        return TaskPlan(self.tasks.num_tasks, self.num_rounds, self.num_classes)
+
+    def check_tasks(self) -> None:
+        """Refuse more tasks than there are classes or rounds.
+
+        Raises:
+            ConfigError: as the name says.
+        """
+        for number, what in ((self.num_classes, "classes"), (self.num_rounds, "rounds (run.num_rounds)")):
+            if self.tasks.num_tasks > number:
+                raise ConfigError(f"[tasks] num_tasks = {self.tasks.num_tasks}: expected at most {number}, all {what}")
 
 
 def read_section(kind: type[StructT], table: Mapping[str, Any], where: str) -> StructT:

@@ -45,7 +45,8 @@ def train(client: Client, config: TrainingConfig, seed: int, on_progress: Progre
     """
     context = client.context
     steps = _steps(len(context.train_y), config, seed)
-    stepping = _Stepping(client, _optimizer(context.net, config), _batch_norms(context.net), config.batch_size + 1)
+    optimizer, norms = _optimizer(context.net, config), _batch_norms(context.net)
+    stepping = _Stepping(client, optimizer, norms, config.batch_size + 1, config.clip_norm)
     total = torch.zeros((), device=context.device)
     context.net.train()
     for done, rows in enumerate(steps, start=1):
@@ -69,12 +70,16 @@ def warm_up(net: nn.Module, config: TrainingConfig) -> None:
 
 @dataclass
 class _Stepping:
-    """Steps of one local training; `size` is how many samples go through the net at a time."""
+    """Steps of one local training; `size` is how many samples go through the net at a time.
+
+    Gradients are clipped to `clip_norm`, unless that is 0.
+    """
 
     client: Client
     optimizer: torch.optim.Optimizer
     norms: list[nn.Module]
     size: int
+    clip_norm: float = 0.0
 
     def step(self, batch: Batch) -> torch.Tensor:
         """Take one step and return the loss; memory that ran out leaves nothing of the failed try but a smaller size.
@@ -88,6 +93,8 @@ class _Stepping:
             except torch.OutOfMemoryError as error:
                 self.size = halved(min(self.size, len(batch.y)), error)
                 continue
+            if self.clip_norm:
+                torch.nn.utils.clip_grad_norm_(self.client.context.net.parameters(), self.clip_norm)
             self.optimizer.step()
             return loss
 

@@ -117,7 +117,10 @@ class Grant(Message, frozen=True, array_like=True):
 
 
 class Evaluation(msgspec.Struct, frozen=True, array_like=True):
-    """Test samples and how many of them each rule got right, for the model after `round`; rules by index in the run."""
+    """Test samples and counts over them, by what was counted, for the model after `round`.
+
+    A rule's count, of the samples that it got right, stands under its index in the method's list.
+    """
 
     round: int
     num_test: int

@@ -13,6 +13,7 @@ from coordinator.accounts import RoundAccount
 from coordinator.accuracy import Accuracies
 from coordinator.prediction import classes_held
 from coordinator.tally import Cost, Refusals, RoundLine, Traffic
+from coordinator.task_scores import TaskScores
 from models.methods.api import Method
 from models.spec import RunSpec
 from wire.messages import Ready
@@ -37,6 +38,7 @@ class Totals:
     clients: Sequence[str]
     announced: Mapping[str, Ready]
     accuracies: Accuracies
+    tasks: TaskScores
     base: int
 
     @property
@@ -57,6 +59,7 @@ def make_summary(
     """Return the summary; `reasons` by dotted path say why a figure is null, where the caller knows better."""
     rule = method.default_rule if spec.evaluation.rule == "auto" else spec.evaluation.rule
     completed = totals.completed
+    tasks = totals.tasks.summary({line.round for line in completed})
     summary: dict[str, Any] = {
         "run_id": spec.run_id,
         "method": spec.method,
@@ -68,6 +71,7 @@ def make_summary(
         "num_clients": len(totals.clients),
         "accuracy": _headline(rule, totals),
         "accuracy_by_rule": {rule: _accuracy(rule, totals) for rule in method.rules},
+        **({"tasks": tasks} if tasks else {}),
         "uplink": _traffic(totals.up, mode),
         "downlink": _traffic(totals.down, mode),
         "init": {key: figure for key, figure in _traffic(totals.init, mode).items() if key in Cost._fields},
@@ -117,7 +121,7 @@ def _client(ready: Ready) -> dict[str, int]:
     return {
         "num_train": ready.num_train,
         "num_test": ready.num_test,
-        "num_classes_held": len(classes_held(ready)),
+        "num_classes_held": len(classes_held(ready.class_counts)),
         "num_parameters": ready.num_parameters,
         "num_buffers": ready.num_buffers,
     }
@@ -145,6 +149,7 @@ def _reason(path: str, mode: str) -> str:
     return {
         "accuracy": "no completed round was tested by this rule",
         "accuracy_by_rule": "no completed round was tested by this rule",
+        "tasks": "a task's last round was not completed, or not tested by this rule",
         "round_s": "no round was completed without a restart",
         "coordination_s": "no round was completed without a restart",
         "memory": "not measured here",

@@ -44,13 +44,17 @@ class Facts:
     """`[model] feature_dim`, the width that the net was built with, whatever the method adds to it."""
     num_train: int
     class_counts: Sequence[int]
-    """Train samples on this client, by class."""
+    """Train samples on this client, by class; where the classes come in tasks, those of the round's task."""
     known_classes: Collection[int]
     """The classes that some accepted update has held so far."""
     num_parameters: int
     num_buffers: int
     round: int
     rounds_completed: int
+    num_task_classes: int
+    """Classes of this round's task; all of them where there are no tasks."""
+    num_seen: int
+    """Classes of the tasks that have had a completed round, 0 before any."""
     metrics: Mapping[str, float | None]
     """What the server half has told of the exchanges of this round that are closed."""
 
@@ -161,7 +165,10 @@ class Server(ABC):
     """The server half. All state that outlives an exchange is in `arrays()`."""
 
     num_train = 0
-    """N: train samples of all clients that were ready when the run's first round opened; set before each question."""
+    """N: train samples, of all tasks, of all clients that were ready when the run's first round opened.
+
+    Set before each question.
+    """
 
     def __init__(self, spec: RunSpec, config: Any) -> None:
         self.spec = spec
@@ -199,7 +206,8 @@ class Server(ABC):
 class ClientContext:
     """What a client half is given to work with: its net, its data and its constants.
 
-    A method with `needs_net = False` gets no net and no device, and its samples as numpy arrays.
+    A method with `needs_net = False` gets no net and no device, and its samples as numpy arrays. Samples, counts and
+    classes are those of the run's current task; they change when the next task begins.
     """
 
     client: str
@@ -209,6 +217,10 @@ class ClientContext:
     train_y: torch.Tensor
     class_counts: np.ndarray
     constants: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
+    classes: range = range(0)
+    """The classes that are trained now: all of them, or those of the run's current task."""
+    num_seen: int | None = None
+    """How many classes, from the first on, the tested model has been trained on; no other is predicted. None: all."""
 
 
 class Client(ABC):
@@ -258,6 +270,11 @@ class Client(ABC):
     def predict(self, rule: str, features_BD: torch.Tensor) -> torch.Tensor:
         """Return predicted class ids [B] for one of the method's own rules, -1 where it cannot say."""
         raise ValueError(f"{type(self).__name__} has no accuracy rule {rule!r}")
+
+    def predict_by_head(self, features_BD: torch.Tensor) -> torch.Tensor:
+        """Return the class, among those seen so far, of the head's largest logit for each feature, [B]."""
+        logits_BC: torch.Tensor = self.context.net.head(features_BD)
+        return logits_BC[:, : self.context.num_seen].argmax(dim=1)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the state to checkpoint: the net's parameters and buffers, and what a subclass adds."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -26,6 +26,7 @@ NETS = {
     "mobilenet_v2": "models.nets.backbones:MobileNetV2",
     "shufflenet_v2": "models.nets.backbones:ShuffleNetV2",
     "efficientnet_b0": "models.nets.backbones:EfficientNetB0",
+    "vit": "models.nets.vit:Vit",
     "fasttext": "models.nets.fasttext:FastText",
 }
 """Where each net is: a class, or a factory, of `(input_shape, feature_dim, num_classes)` and settings that it has."""
@@ -72,8 +73,8 @@ def build_net(
 
 
 def net_arrays(net: nn.Module) -> dict[str, np.ndarray]:
-    """Return copies of all parameters and buffers by name."""
-    return {name: tensor.detach().cpu().numpy().copy() for name, tensor in net.state_dict().items()}
+    """Return copies of all trained parameters and all buffers by name; what is frozen is the same in every state."""
+    return {name: tensor.detach().cpu().numpy().copy() for name, tensor in _state(net).items()}
 
 
 def load_net_arrays(net: nn.Module, arrays: Mapping[str, np.ndarray]) -> None:
@@ -84,18 +85,19 @@ def load_net_arrays(net: nn.Module, arrays: Mapping[str, np.ndarray]) -> None:
     """
     import torch
 
-    expected = {name: tuple(tensor.shape) for name, tensor in net.state_dict().items()}
+    expected = {name: tuple(tensor.shape) for name, tensor in _state(net).items()}
     came = {name: tuple(array.shape) for name, array in arrays.items()}
     if expected != came:
         differing = sorted(name for name in {*expected, *came} if expected.get(name) != came.get(name))
         wanted, got = ({name: side.get(name, "nothing") for name in differing} for side in (expected, came))
         raise ValueError(f"the net's arrays differ: expected {wanted}, got {got}")
-    net.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in arrays.items()})
+    state = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
+    net.load_state_dict(state, strict=False)
 
 
-def count_parameters(net: Net) -> int:
+def count_parameters(net: nn.Module) -> int:
     """Return P, the entries of `flatten_parameters`."""
-    return sum(tensor.numel() for tensor in net.parameters())
+    return sum(tensor.numel() for tensor in _trained(net))
 
 
 def count_buffers(net: Net) -> int:
@@ -104,8 +106,8 @@ def count_buffers(net: Net) -> int:
 
 
 def flatten_parameters(net: nn.Module) -> np.ndarray:
-    """Return all parameters end to end, float32 [P]."""
-    return _flatten(net.parameters())
+    """Return all parameters that are trained end to end, float32 [P]."""
+    return _flatten(_trained(net))
 
 
 def flatten_buffers(net: nn.Module) -> np.ndarray:
@@ -119,7 +121,7 @@ def load_flat(net: nn.Module, parameters: np.ndarray, buffers: np.ndarray) -> No
     Raises:
         ValueError: a size differs.
     """
-    _load_flat(list(net.parameters()), parameters, "parameters")
+    _load_flat(_trained(net), parameters, "parameters")
     _load_flat(_float_buffers(net), buffers, "buffers")
 
 
@@ -163,6 +165,15 @@ def _check_features(name: str, net: Net, input_shape: tuple[int, ...], feature_d
         raise ConfigError(f"net {name!r}: expected features {[2, feature_dim]} of two {samples}, got {came}")
 
 
+def _trained(net: nn.Module) -> list[nn.Parameter]:
+    return [tensor for tensor in net.parameters() if tensor.requires_grad]
+
+
+def _state(net: nn.Module) -> dict[str, torch.Tensor]:
+    frozen = {name for name, tensor in net.named_parameters() if not tensor.requires_grad}
+    return {name: tensor for name, tensor in net.state_dict().items() if name not in frozen}
+
+
 def _float_buffers(net: nn.Module) -> list[torch.Tensor]:
     return [tensor for tensor in net.buffers() if tensor.is_floating_point()]
 
@@ -172,7 +183,7 @@ def _flatten(tensors: Iterable[torch.Tensor]) -> np.ndarray:
     return np.concatenate([np.empty(0), *arrays]).astype(np.float32)
 
 
-def _load_flat(tensors: list[torch.Tensor], flat: np.ndarray, what: str) -> None:
+def _load_flat(tensors: Sequence[torch.Tensor], flat: np.ndarray, what: str) -> None:
     import torch
 
     expected = sum(tensor.numel() for tensor in tensors)

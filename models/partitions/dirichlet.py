@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from models.partition import Labels, require_enough
@@ -29,6 +31,24 @@ def dirichlet(labels: Labels, config: DataConfig, random: np.random.Generator) -
     return deal(labels.spread, cuts, random)
 
 
+def sample_dirichlet(labels: Labels, config: DataConfig, random: np.random.Generator) -> list[np.ndarray]:
+    """Give each sample to a client drawn by its class's own Dirichlet(alpha) shares, as HGP's experiments do.
+
+    No client is capped; all is drawn anew until every client has `min_size` rows.
+
+    Raises:
+        ConfigError: no draw gave every client `min_size` rows, or none can.
+    """
+    class_sizes = np.bincount(labels.spread)
+
+    def draw() -> np.ndarray:
+        shares = [_draw_shares(config, random) for _ in class_sizes]
+        counts = [random.multinomial(size, each / each.sum()) for size, each in zip(class_sizes, shares, strict=True)]
+        return np.cumsum(counts, axis=1)
+
+    return deal(labels.spread, _first_large_enough(draw, class_sizes, config, f"alpha = {config.alpha}"), random)
+
+
 def draw_cuts(
     class_sizes: np.ndarray, cap: float, config: DataConfig, random: np.random.Generator, settings: str
 ) -> np.ndarray:
@@ -44,13 +64,24 @@ def draw_cuts(
     Raises:
         ConfigError: no draw gave every client `min_size` rows, or none can.
     """
+    return _first_large_enough(lambda: _draw_once(class_sizes, cap, config, random), class_sizes, config, settings)
+
+
+def _first_large_enough(
+    draw: Callable[[], np.ndarray], class_sizes: np.ndarray, config: DataConfig, settings: str
+) -> np.ndarray:
+    """Return the first cuts that `draw` makes with `min_size` rows for every client; the arguments as of `draw_cuts`.
+
+    Raises:
+        ConfigError: there are none, or none can be.
+    """
     num_rows = int(class_sizes.sum())
     require_enough(num_rows, config, settings)
     if not num_rows:
         raise ConfigError(f"[data] partition = {config.partition!r} needs samples, there are 0")
     max_draws = 1 + _MAX_WORK // (len(class_sizes) * (config.num_clients + _FIXED_WORK))
     for _ in range(max_draws):
-        cuts = _draw_once(class_sizes, cap, config, random)
+        cuts = draw()
         if np.diff(cuts, prepend=0, axis=1).sum(axis=0).min() >= config.min_size:
             return cuts
     raise ConfigError(

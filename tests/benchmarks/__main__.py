@@ -32,6 +32,7 @@ STUDIES: tuple[str, ...] = (
     "fedpa_features",
     "fedpa_participation",
     "gfpl",
+    "hgp",
     "refprotofl",
     "refprotofl_paper",
     "tinyproto",

@@ -40,6 +40,18 @@ def test_a_simulated_run_has_the_bits_of_a_loopback_run(method: str, processes: 
     assert simulated["coordination_s"]["median"] is None
 
 
+def test_classes_in_tasks_too(processes: Processes, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("sklearn")
+    chosen = settings("method.name=fedavg", "tasks.num_tasks=2")
+    loopback = processes.coordinator("loopback", *chosen)
+    simulated = simulated_here(tmp_path / "simulated", chosen)
+    real = finished(loopback)
+    assert comparable(simulated) == comparable(real)
+    assert simulated["tasks"] == real["tasks"]
+    assert simulated["uplink"]["predicted_elements"] == simulated["uplink"]["elements"]
+
+
 def test_two_exchanges_and_run_constants_too(pairs: PairsRun, processes: Processes) -> None:
     simulated = finished(processes.coordinator("simulate", "--config", pairs.config_path, name="simulated"))
     real = finished(pairs.loopback(name="real"))

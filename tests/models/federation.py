@@ -43,19 +43,23 @@ class Federation:
 
     def facts(self, client: str, round: int) -> Facts:
         """What is known about a client now, in this round."""
-        told = self.clients[client].announcement
+        told, plan = self.clients[client].announcement, self.spec.plan
+        classes = plan.classes(plan.task_of(round))
+        counts = [count if label in classes else 0 for label, count in enumerate(told.class_counts)]
         return Facts(
             config=methods.read_config(self.method, self.spec.method_config),
             num_classes=self.spec.num_classes,
             num_public_classes=self.spec.data.num_public_classes,
             feature_dim=told.feature_dim,
-            num_train=told.num_train,
-            class_counts=told.class_counts,
+            num_train=sum(counts),
+            class_counts=counts,
             known_classes=self.known,
             num_parameters=told.num_parameters,
             num_buffers=told.num_buffers,
             round=round,
             rounds_completed=self.base,
+            num_task_classes=len(classes),
+            num_seen=len(plan.classes_seen(plan.task_of(self.base))) if self.base else 0,
             metrics=self.metrics,
         )
 

@@ -84,7 +84,11 @@ def test_every_partition_uses_a_sample_once_at_most_or_refuses(
     rows = np.concatenate([part for train, test, _ in splits for part in (train, test)])
     assert len(set(rows.tolist())) == len(rows)
     assert all(part.dtype == np.int64 for train, test, _ in splits for part in (train, test))
-    end = num_samples if spreads_test and name in {"iid", "dirichlet", "shard", "pathological"} else test_from
+    end = (
+        num_samples
+        if spreads_test and name in {"iid", "dirichlet", "sample-dirichlet", "shard", "pathological"}
+        else test_from
+    )
     assert max((train.max(initial=-1) for train, _, _ in splits)) < (end or num_samples)
     assert (rows >= 0).all()
     assert (rows < num_samples).all()
@@ -229,3 +233,45 @@ def test_a_partition_from_elsewhere_keeps_the_promises_or_is_refused(
     monkeypatch.setattr(partition, "resolve", lambda kind, wanted, known: lambda *settings: OWN[name])
     with pytest.raises(ConfigError, match=text):
         partition.split(Labels(np.zeros(10, int)), DataConfig(num_clients=2), 0)
+
+
+def test_each_task_is_spread_by_a_draw_of_its_own() -> None:
+    labels = Labels(np.arange(240) % 6, test_from=180)
+    config = DataConfig(partition="sample-dirichlet", num_clients=3, min_size=6, test_fraction=0)
+    splits = partition.split(labels, config, 0, [range(3), range(3, 6)])
+    assert sorted(np.concatenate([split.train for split in splits]).tolist()) == list(range(180))
+    by_task = [
+        partition.histogram(labels.y, [split.train for split in splits], 6)[:, part] for part in ([0, 1, 2], [3, 4, 5])
+    ]
+    assert all(counts.sum(axis=1).min() >= 6 for counts in by_task)
+    assert by_task[0].tolist() != by_task[1].tolist()
+
+
+def test_one_task_of_all_classes_is_the_split_without_tasks() -> None:
+    labels, config = Labels(np.arange(200) % 10), DataConfig()
+    plain, one = (partition.split(labels, config, 3, tasks) for tasks in ((), [range(10)]))
+    assert [split.train.tolist() for split in plain] == [split.train.tolist() for split in one]
+
+
+def test_public_rows_stay_out_of_every_task() -> None:
+    labels = Labels(np.arange(200) % 4)
+    config = DataConfig(partition="iid", num_clients=2, public_per_class=5, public_classes=4)
+    splits = partition.split(labels, config, 0, [range(2), range(2, 4)])
+    rows = np.concatenate([part for train, test, _ in splits for part in (train, test)])
+    assert not set(partition.public_rows(labels, config, 0).tolist()) & set(rows.tolist())
+    assert len(rows) == len(set(rows.tolist())) == 180
+
+
+def test_sample_dirichlet_caps_nobody() -> None:
+    config = DataConfig(partition="sample-dirichlet", alpha=0.05, num_clients=4, min_size=0, test_fraction=0)
+    splits = partition.split(Labels(np.zeros(1000, int)), config, 1)
+    assert max(len(split.train) for split in splits) > 500
+
+
+def test_tasks_that_are_read_from_a_file_are_those_that_were_drawn(tmp_path: Any) -> None:
+    labels, config, tasks = Labels(np.arange(200) % 10), DataConfig(min_size=2), [range(5), range(5, 10)]
+    drawn = partition.drawn_indices(config, labels, 3, tasks)
+    np.savez(tmp_path / "rows.npz", **drawn)  # type: ignore[arg-type]
+    again = DataConfig(partition="indices", indices=str(tmp_path / "rows.npz"))
+    read = partition.drawn_indices(again, labels, 3, tasks)
+    assert {name: rows.tolist() for name, rows in read.items()} == {name: rows.tolist() for name, rows in drawn.items()}

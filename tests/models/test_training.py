@@ -281,3 +281,11 @@ def test_a_net_for_texts_trains_like_any_other() -> None:
     client.start(ClientContext("a", built, torch.device("cpu"), texts, y, client.context.class_counts))
     train(client, config(local_epochs=30, lr=0.5), seed=0)
     assert (built(texts).argmax(dim=1) == y).all()
+
+
+def test_a_clipped_step_is_no_longer_than_its_limit() -> None:
+    client = Recorder([0, 1, 2, 3], net="mlp")
+    before = nets.flatten_parameters(client.context.net)
+    train(client, config(lr=1.0, momentum=0.0, clip_norm=0.01), seed=0)
+    moved = float(np.linalg.norm(nets.flatten_parameters(client.context.net) - before))
+    assert moved == pytest.approx(0.01, rel=1e-3)

@@ -30,5 +30,4 @@ class FedAvgClient(Client):
         """Predict by the averaged model's head, which is the net's own once it is installed."""
         if rule != "global_head":
             return super().predict(rule, features_BD)
-        logits: torch.Tensor = self.context.net.head(features_BD)
-        return logits.argmax(dim=1)
+        return self.predict_by_head(features_BD)

@@ -77,8 +77,7 @@ class RefProtoFLClient(Client):
         """Predict by the head of the global adapter, which is the net's own once it is installed."""
         if rule != "global_adapter":
             return super().predict(rule, features_BD)
-        logits: torch.Tensor = self._net.head(features_BD)
-        return logits.argmax(dim=1)
+        return self.predict_by_head(features_BD)
 
     @property
     def _net(self) -> AdaptedNet:
