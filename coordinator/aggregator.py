@@ -18,6 +18,7 @@ from coordinator import commands
 from coordinator.local_half import LocalHalf
 from coordinator.versions import installed_versions
 from models.checkpoint import state_hash
+from models.failpoints import reach
 from models.methods.api import RoundFailedError
 from models.spec import read_spec
 from wire.encoding import decode, encode, pack, unpack
@@ -66,6 +67,7 @@ class Aggregator:
         if message.wants_constants:
             for name, arrays in self._half.constants().items():
                 self._send(commands.ConstantMade(name, state_hash(arrays)), Payload.of_state(arrays))
+        reach("half.begun")
         self._send(commands.Begun(self._half.global_hash, installed_versions()))
 
     def _aggregate(self, message: commands.Aggregate) -> None:
@@ -75,12 +77,15 @@ class Aggregator:
         finally:
             for _ in contributions:  # what the server half left unread must not be taken for the next command
                 pass
+        reach("half.aggregated")
         self._send(commands.Aggregated(made.global_hash, made.metrics), made.state)
+        reach("half.answered")
 
     def _contributions(self, count: int) -> Iterator[tuple[str, int, Payload]]:
         for _ in range(count):
             contribution, payload = self._receive()
             assert isinstance(contribution, commands.Contribution)
+            reach("contribution.received")
             yield contribution.client, contribution.num_train, payload
 
     def _receive(self) -> tuple[Message, Payload]:

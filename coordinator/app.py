@@ -17,6 +17,7 @@ import msgspec
 from coordinator.config import RunConfig
 from coordinator.daemon import Coordinator
 from coordinator.display import Display
+from coordinator.keys import load_keys
 from coordinator.loopback_clients import Clients
 from coordinator.record import RunRecord, read_start
 from coordinator.report.table import final_table
@@ -52,22 +53,25 @@ class Order:
     @property
     def can_go_on(self) -> bool:
         """Whether `--resume` can go on with the run once it was interrupted."""
-        return self.mode != "simulate" and self.config.run.store == "disk"
+        return self.config.run.store == "disk"
 
 
-def serve(config: RunConfig, modules: Path, init_from: Path | None, folder: RunFolder | None = None) -> ExitCode:
+def serve(
+    config: RunConfig, modules: Path, init_from: Path | None, folder: RunFolder | None = None, open_keys: bool = False
+) -> ExitCode:
     """Run a coordinator for clients that connect from wherever they are; with a folder, go on with its run."""
+    keys = load_keys(config.transport, open_keys)
 
     def go(spec: RunSpec, record: RunRecord) -> ExitCode:
-        return coordinate(config, modules, spec, record, None)
+        return coordinate(Coordinator(config, spec, modules, record, keys), None)
 
     return recorded(Order(config, "serve", modules, init_from, folder), go)
 
 
-def coordinate(config: RunConfig, modules: Path, spec: RunSpec, record: RunRecord, clients: Clients | None) -> ExitCode:
+def coordinate(coordinator: Coordinator, clients: Clients | None) -> ExitCode:
     """Run the coordinator daemon, and in a loopback run the clients that it starts."""
     try:
-        return asyncio.run(Coordinator(config, spec, modules, record).run(clients))
+        return asyncio.run(coordinator.run(clients))
     except AddressInUseError as error:
         raise ConfigError(f"[transport] bind: {error}") from None
     finally:

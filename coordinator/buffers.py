@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from coordinator.schema import sync_folder
+from models.failpoints import reach
 
 UpdateKey = tuple[int, int, str]
 """Round, exchange and client of an update."""
@@ -35,6 +36,7 @@ class BufferFolder:
             file.flush()
             os.fsync(file.fileno())
         sync_folder(self._path)
+        reach("buffer.written")
 
     def read(self, key: UpdateKey) -> bytes | None:
         """Return a buffer, None if there is no file for it."""

@@ -80,9 +80,9 @@ def _parser() -> argparse.ArgumentParser:
         origin = command.add_mutually_exclusive_group()
         start = "start from the global state that another run of the method ended with"
         origin.add_argument("--init-from", type=Path, metavar="RUN_DIR", help=start)
-        if command is not simulate:
-            on = "go on with a run that was stopped or killed, with its own settings"
-            origin.add_argument("--resume", type=Path, metavar="RUN_DIR", help=on)
+        on = "go on with a run that was stopped or killed, with its own settings"
+        origin.add_argument("--resume", type=Path, metavar="RUN_DIR", help=on)
+    serve.add_argument("--allow-open-keys", action="store_true", help="take a key file that others may read")
     loopback.add_argument("--clients", type=int, metavar="N", help="how many clients; all of them are waited for")
     status = add("status", _status, "say where a run stands")
     status.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="the run's folder")
@@ -90,9 +90,30 @@ def _parser() -> argparse.ArgumentParser:
     audit = add("audit", _audit, "try to tell whose samples class statistics were made of, by features that a run kept")
     audit.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="the run's folder, of a run with [privacy] audit")
     audit.add_argument("--format", choices=["text", "json"], default="text", help="default: text")
+    stop = add("stop", _stop, "end a run in order; --resume goes on with it")
+    stop.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="the run's folder")
+    _add_keys(add("keys", _keys, "make the coordinator's keys, and say whose keys let them in"))
     table = add("methods", _methods, "list the methods")
     table.add_argument("--format", choices=["text", "markdown", "json"], default="text", help="default: text")
     return parser
+
+
+def _add_keys(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(dest="action", metavar="COMMAND", required=True)
+    summaries = {
+        "init": "make keys unless there are some, and print what client.toml must say of them",
+        "enroll": "let a client in by this key, and by no other that it had",
+        "revoke": "let a client in no longer; one that is connected is told so when it next says something",
+        "list": "list the clients and their keys",
+    }
+    made = {name: commands.add_parser(name, help=summary, description=summary) for name, summary in summaries.items()}
+    for command in made.values():
+        _add_settings(command)
+    for command in (made["enroll"], made["revoke"]):
+        command.add_argument("client", metavar="CLIENT_ID", help="its [client] id")
+    enroll = made["enroll"]
+    enroll.add_argument("public_key", metavar="PUBLIC_KEY", help="what `edge-client keys init` printed on the device")
+    enroll.add_argument("--expires", default="", metavar="WHEN", help="from then on it is refused, such as 2027-01-31")
 
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:
@@ -111,7 +132,7 @@ def _serve(args: argparse.Namespace) -> int:
 
     from coordinator.app import serve
 
-    return serve(config, modules, args.init_from, folder)
+    return serve(config, modules, args.init_from, folder, args.allow_open_keys)
 
 
 def _loopback(args: argparse.Namespace) -> int:
@@ -124,11 +145,11 @@ def _loopback(args: argparse.Namespace) -> int:
 
 
 def _simulate(args: argparse.Namespace) -> int:
-    config, folder = _load(args.config, args.set)
+    config, modules, folder = _load_run(args, "simulate", args.set)
 
     from coordinator.simulation import simulate
 
-    return simulate(config, folder, args.init_from)
+    return simulate(config, modules, args.init_from, folder)
 
 
 def _check_config(args: argparse.Namespace) -> int:
@@ -159,6 +180,31 @@ def _audit(args: argparse.Namespace) -> int:
     findings = audit_run(args.run_dir)
     plain = {round: [each._asdict() for each in found] for round, found in findings.items()}
     print(json.dumps(plain, indent=1) if args.format == "json" else format_audit(findings))
+    return ExitCode.FINISHED
+
+
+def _stop(args: argparse.Namespace) -> int:
+    from coordinator.stop import stop
+
+    return stop(args.run_dir)
+
+
+def _keys(args: argparse.Namespace) -> int:
+    import time
+    from pathlib import Path
+
+    from coordinator import keys
+
+    config, _ = _load(args.config, args.set)
+    folder = Path(config.transport.keys).expanduser()
+    if args.action == "init":
+        print(keys.init(folder))
+    elif args.action == "enroll":
+        print(keys.enroll(folder, args.client, args.public_key, args.expires))
+    elif args.action == "revoke":
+        print(keys.revoke(folder, args.client))
+    elif listed := keys.listing(folder, time.time()):
+        print(listed)
     return ExitCode.FINISHED
 
 

@@ -15,11 +15,13 @@ from typing import Any, Literal, Protocol
 
 from coordinator import round_events as rounds
 from coordinator.exchange import OpenExchange
+from coordinator.gate import Gate
 from coordinator.metrics import Ledger
 from coordinator.record import RunRecord
 from coordinator.rounds import Rounds
 from coordinator.server_half import Aggregate, Constant, RoundUnusableError
 from coordinator.standing import Standing
+from models.failpoints import reach
 from models.methods.api import Exchange, Method
 from wire.encoding import Packed
 
@@ -127,12 +129,11 @@ class Conductor:
         """Return the open exchange as the method declares it; the evaluation sends what the first one sends."""
         return self._method.exchanges[0 if self._machine.evaluating else self._machine.exchange]
 
-    def misfit(self, client: str, packed: Packed, num_classes: int) -> str | None:
-        """Say what is wrong with an uplink, None if it has the sizes that follow from what its client announced."""
-        if self._machine.evaluating:
-            return self.exchange.misfit(packed, {}, {})
-        dims = self.declared().uplink_dims(self._ledger.facts(client))
-        return self.exchange.misfit(packed, {"K": num_classes, **dims}, self._digests)
+    def misfit(self, client: str, packed: Packed, gate: Gate) -> str | None:
+        """Say what is wrong with an uplink, None if it follows from what its client announced and passes the gate."""
+        facts = self._ledger.facts(client)
+        dims = {} if self._machine.evaluating else {"K": gate.num_classes, **self.declared().uplink_dims(facts)}
+        return self.exchange.misfit(packed, dims, self._digests, lambda record: gate.check(record, facts.num_train))
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
@@ -144,6 +145,7 @@ class Conductor:
             return standing.constants
         constants = await self._half.begin(standing.latest_state, wants_constants=True)
         await self._record.put_constants(constants)
+        reach("constants.stored")
         return constants
 
     def _reopen(self, standing: Standing, downlink: Packed) -> None:
@@ -175,10 +177,12 @@ class Conductor:
         if instruction.exchange == 0:
             self._ledger.round_opened(instruction.round, self._now())
         downlink = await self._half.configure(instruction.round, self.declared().name)
+        reach("downlink.made")
         declared = None if self._machine.evaluating else self.declared()
         self.exchange = OpenExchange(instruction.round, instruction.exchange, declared, downlink)
         self._ledger.exchange_opened(instruction.round, instruction.exchange, instruction.cohort, self._now())
         await self._record.open_exchange(instruction, downlink)
+        reach("exchange.opened")
 
     async def _aggregate(self, instruction: rounds.Aggregate) -> None:
         failure, state, told = "", None, {}
@@ -190,9 +194,11 @@ class Conductor:
                 state, told = made.state, made.metrics
             except RoundUnusableError as error:
                 failure = str(error)
+        reach("exchange.aggregated")
         lines = self._ledger.exchange_closed(told, self._now())
         closes_round = bool(failure) or instruction.exchange + 1 == len(self._method.exchanges)
         self._record.close_exchange(instruction.round, instruction.exchange, state, lines, closes_round)
+        reach("exchange.closed")
         self._feed(rounds.Aggregated(self._clock(), failure))
 
     def _contributions(self) -> Iterable[tuple[str, int, Packed]]:
@@ -213,6 +219,7 @@ class Conductor:
         line = self._ledger.round_closed(round, status, reason, self._half.global_hash, self._now())
         state = self._half.state if status == "completed" else None
         self._record.close_round(status, round, reason, self._half.global_hash, state, accepted, line)
+        reach("round.closed")
         self._record.display.round_closed(self._ledger.latest())
 
     async def _end(self, instruction: rounds.Finish) -> None:

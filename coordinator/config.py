@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,6 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import tomli_w
 
+from coordinator.rounds import RoundRules
 from models import methods
 from models.data import DATASETS
 from models.methods.api import Method
@@ -21,6 +21,7 @@ from models.settings import (
     Tables,
     apply_settings,
     check_part,
+    is_loopback,
     is_plain_name,
     read_tables,
     refusal,
@@ -71,13 +72,27 @@ class RoundSection(Section, frozen=True):
     max_failed_rounds: Positive = 3
 
 
+class GateSection(Section, frozen=True):
+    """`[gate]`: the numbers that no update may exceed, and how many refused ones a client has; a norm of 0 is none."""
+
+    max_abs: Annotated[float, msgspec.Meta(gt=0)] = 1e9
+    max_norm: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    max_refusals: Positive = 10
+
+
 class TransportSection(Section, frozen=True):
     """`[transport]`: where clients connect, and what their connections may carry."""
 
     bind: str = "127.0.0.1:7071"
-    security: Literal["none"] = "none"
+    security: Literal["curve", "none"] = "curve"
+    keys: str = "coordinator-keys"
     max_message_bytes: Annotated[int, msgspec.Meta(ge=64 * 1024, le=2**31 - 1)] = 64 * 1024 * 1024
     heartbeat_s: Seconds = 5.0
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether connections are encrypted, and only those with enrolled keys let in."""
+        return self.security == "curve"
 
 
 class RunConfig(Section, frozen=True):
@@ -93,6 +108,7 @@ class RunConfig(Section, frozen=True):
     wire: WireConfig = WireConfig()
     tasks: TasksConfig = TasksConfig()
     privacy: PrivacyConfig = PrivacyConfig()
+    gate: GateSection = GateSection()
     transport: TransportSection = TransportSection()
 
     @property
@@ -104,6 +120,20 @@ class RunConfig(Section, frozen=True):
     def min_available_clients(self) -> int:
         """How many clients must be there before a round opens."""
         return self.round.min_available_clients or self.data.num_clients
+
+    def round_rules(self, num_exchanges: int) -> RoundRules:
+        """Return the settings that decide when an exchange closes, for a method of so many exchanges a round."""
+        return RoundRules(
+            seed=self.run.seed,
+            num_rounds=self.run.num_rounds,
+            num_exchanges=num_exchanges,
+            fraction=self.round.fraction,
+            min_clients=self.round.min_clients,
+            min_available_clients=self.min_available_clients,
+            deadline_s=self.round.deadline_s,
+            max_exchange_s=self.round.max_exchange_s,
+            max_failed_rounds=self.round.max_failed_rounds,
+        )
 
     def spec(self, run_id: str, classes: Sequence[str]) -> RunSpec:
         """Return what clients need to know of the run, over this label map.
@@ -172,12 +202,14 @@ def _check_places(config: RunConfig, where: str) -> None:
     address = split_address(config.transport.bind)
     if address is None:
         raise refusal(where, "transport.bind", config.transport.bind, ADDRESS_FORM)
-    if not _is_loopback(address[0]):
+    if not config.transport.is_encrypted and not is_loopback(address[0]):
         expected = (
             "a loopback address such as 127.0.0.1:7071, because security = 'none' sends everything unencrypted and "
-            "lets anyone in; let other machines come through an SSH tunnel (ssh -N -L 7071:127.0.0.1:7071 user@server)"
+            "lets anyone in; leave out security, and make keys (coordinator keys init)"
         )
         raise refusal(where, "transport.bind", config.transport.bind, expected)
+    if not config.transport.keys:
+        raise refusal(where, "transport.keys", config.transport.keys, "a folder")
 
 
 def _check_parts(config: RunConfig, where: str) -> None:
@@ -231,12 +263,3 @@ def _check_rule(rule: str, method: Method, where: str) -> None:
     rules = ("auto", *method.rules)
     if rule not in rules:
         raise ConfigError(f"{where} [evaluation]: unknown rule {rule!r} of {method.name}; {nearest(rule, rules)}")
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -18,21 +18,27 @@ import msgspec
 from coordinator import round_events as rounds
 from coordinator.conductor import Conductor
 from coordinator.config import RunConfig
+from coordinator.door import Arrival, Door, Frames
 from coordinator.exchange import OpenExchange
+from coordinator.gate import Gate
 from coordinator.grants import Grants
-from coordinator.lobby import Events, Frames, Lobby
+from coordinator.keys import Keys
+from coordinator.lobby import Events, Lobby
 from coordinator.loopback_clients import Clients
 from coordinator.metrics import Cost, Ledger
-from coordinator.record import RunRecord
-from coordinator.rounds import Phase, RoundRules, Rounds
+from coordinator.record import RunRecord, outcome_of
+from coordinator.rounds import Rounds
 from coordinator.run_folder import run_token
 from coordinator.server_half import ServerHalf, ServerHalfError
 from coordinator.store import StoreError
 from coordinator.tally import Report
+from coordinator.turned_away import TurnedAway
+from coordinator.waiting import tell_waiting
 from models import methods
+from models.failpoints import reach
 from models.spec import RunSpec
 from wire.encoding import Packed, decode, encode
-from wire.errors import DecodeError, EncodeError
+from wire.errors import EncodeError
 from wire.exit_codes import ExitCode
 from wire.messages import (
     Ack,
@@ -49,13 +55,7 @@ from wire.messages import (
     Welcome,
 )
 from wire.messages import Constant as ConstantMessage
-from wire.sockets.zeromq import Context, Router
-from wire.timing import Timing, split_timing
-
-FIRST_NOTE_S = 3.0
-"""People are told what the run waits for after this time, and then every NOTE_EVERY_S."""
-
-NOTE_EVERY_S = 30.0
+from wire.timing import Timing
 
 ACK_AFTER_S = 0.1
 """A durable update is acknowledged so much later, unless its client gets the next task first, which says as much."""
@@ -70,15 +70,16 @@ FAREWELL_S = 2.0
 class Coordinator:
     """One run, from start to exit code."""
 
-    def __init__(self, config: RunConfig, spec: RunSpec, modules: Path, record: RunRecord) -> None:
+    def __init__(self, config: RunConfig, spec: RunSpec, modules: Path, record: RunRecord, keys: Keys | None) -> None:
         self._config = config
+        self._keys = keys
         self._spec = spec
         self._display = record.display
         self._record = record
         self._method = methods.find(spec.method)
         self._token = run_token(spec.run_id)
         self._ledger = Ledger(spec, self._method)
-        self._rounds = Rounds(round_rules(config, len(self._method.exchanges)), record.standing.position)
+        self._rounds = Rounds(config.round_rules(len(self._method.exchanges)), record.standing.position)
         plain = msgspec.to_builtins(spec)
         self._half = ServerHalf(
             plain, modules, record.folder.log_path, config.training.threads, config.round.max_exchange_s
@@ -86,17 +87,28 @@ class Coordinator:
         welcome = Welcome(
             self._token, spec.run_id, config.transport.heartbeat_s, config.transport.max_message_bytes, plain
         )
-        events = Events(self._on_ready, self._on_gone, self._on_constant_sent, record.display.note)
-        self._lobby = Lobby(spec, self._method, welcome, self._send_route, events)
+        self._turned_away = TurnedAway(record.standing.turned_away, record.display.note)
+        events = Events(
+            self._on_ready, self._on_gone, self._on_constant_sent, record.display.note, self._turned_away.add
+        )
+        self._lobby = Lobby(
+            spec,
+            self._method,
+            welcome,
+            lambda *message: self._door.send(*message),
+            lambda route: self._door.quiet_s(route),
+            events,
+        )
         self._lobby.announced.update(record.standing.announced)
         self._grants = Grants()
         self._conductor = Conductor(
             self._rounds, self._method, self._half, record, self._ledger, self._now, self._feed, self._finish
         )
+        self._gate = Gate(config.gate, spec.classes)
+        self._num_misfits: dict[str, int] = {}
         self._acks: dict[str, Ack] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_unset = False
-        self._num_junk = 0
 
     async def run(self, clients: Clients | None) -> ExitCode:
         """Serve the run to its end; in a loopback run its clients are started once there is an address."""
@@ -106,16 +118,15 @@ class Coordinator:
         self._loop.set_exception_handler(self._on_error)
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self.end, ExitCode.INTERRUPTED, f"stopped by {number.name}")
-        context = Context(io_threads=1)
-        transport = self._config.transport
-        self._router = Router(context, transport.bind, transport.max_message_bytes, self._on_message)
+        self._door = Door(self._config.transport, self._keys, self._on_arrival, self._on_barred, self._turned_away)
         self._record.attach(self._on_store_failed)
         if self._record.standing.constants is not None:
             self._display.note(f"the run goes on in round {self._rounds.round}, exchange {self._rounds.exchange}")
-        self._display.note(f"listening on {self._router.address}")
-        tasks = [self._loop.create_task(self._work()), self._loop.create_task(self._note_waiting())]
+        self._display.note(f"listening on {self._door.address}")
+        waiting = tell_waiting(self._rounds, self._display.note)
+        tasks = [self._loop.create_task(self._work()), self._loop.create_task(waiting)]
         if clients is not None and self._rounds.conclusion() is None:
-            clients.start(self._router.address)
+            clients.start(self._door.address)
             tasks.append(self._loop.create_task(self._watch(clients)))
         for task in tasks:
             task.add_done_callback(self._on_task_done)
@@ -123,8 +134,7 @@ class Coordinator:
         for task in tasks:
             task.cancel()
         code = await self._farewell(code, reason)
-        self._router.close()
-        context.destroy(linger=500)
+        self._door.close()
         return code
 
     async def _watch(self, clients: Clients) -> None:
@@ -141,6 +151,7 @@ class Coordinator:
     async def _farewell(self, code: ExitCode, reason: str) -> ExitCode:
         """Tell the clients, hear their goodbyes, and write down how the run ended; return the exit code."""
         outcome = outcome_of(code)
+        reach("run.over")
         if self._timer is not None:
             self._timer.cancel()
         self._send_acks()
@@ -155,8 +166,11 @@ class Coordinator:
                 self._display.note(f"no goodbye from {', '.join(self._lobby.clients)}")
         peaks, aggregator_peak = self._lobby.peak_rss_bytes.values(), self._half.peak_rss_bytes()
         await self._half.stop()
+        reach("goodbyes.heard")
         try:
+            self._record.put_turned_away(self._turned_away.counts)
             self._record.finish(self._ledger, self._half.state, self._half.versions, aggregator_peak, peaks, outcome)
+            reach("summary.written")
             self._record.close()
         except (OSError, StoreError) as error:
             self._display.note(f"the run's record is not complete: {error}")
@@ -166,24 +180,18 @@ class Coordinator:
 
     # Messages
 
-    def _on_message(self, route: bytes, frames: Frames) -> None:
-        now = self._now()
-        try:
-            frames, timing = split_timing(frames)
-            message, packed = decode(frames, max_bytes=self._config.transport.max_message_bytes)
-            if timing is not None and not isinstance(message, Update):
-                raise DecodeError(f"{type(message).__name__}: expected no third frame")
-        except DecodeError as error:
-            self._num_junk += 1
-            if self._num_junk & (self._num_junk - 1) == 0:  # the 1st, 2nd, 4th, 8th ... is told
-                self._display.note(f"ignored {self._num_junk} messages that are none; the last: {error}")
-            return
-        client = self._lobby.take(route, message, now)
+    def _on_arrival(self, arrival: Arrival) -> None:
+        now, message = self._now(), arrival.message
+        client = self._lobby.take(arrival.route, arrival.owner, message, now)
         if client is not None and not self._ended.done():
-            if isinstance(message, Update) and packed is not None:
-                self._on_update(client, message, packed, frames, timing)
+            if isinstance(message, Update) and arrival.packed is not None:
+                self._on_update(client, message, arrival.packed, arrival.frames, arrival.timing)
             else:
                 self._take(client, message, now)
+        self._set_timer()
+
+    def _on_barred(self, route: bytes, reason: str) -> None:
+        self._lobby.bar(route, reason, self._now())
         self._set_timer()
 
     def _take(self, client: str, message: Message, now: float) -> None:
@@ -195,21 +203,32 @@ class Coordinator:
     def _on_update(self, client: str, update: Update, packed: Packed, frames: Frames, timing: Timing | None) -> None:
         if not self._may_send(client, update.run, update.round, update.exchange):
             return
-        misfit = self._conductor.misfit(client, packed, self._spec.num_classes)
+        reach("update.received")
+        misfit = self._conductor.misfit(client, packed, self._gate)
         if misfit is not None:
-            self._grant(self._grants.release(client))
-            self._refuse(rounds.Refuse(client, RefusalCode.MALFORMED, misfit))
+            self._on_misfit(client, misfit)
             return
         exchange, num_train = self._conductor.exchange, self._ledger.facts(client).num_train
         exchange.accept(client, num_train, packed)
         if not self._ledger.was_asked(client):  # not since a restart, so it was before that
             self._ledger.task_sent(client, self._task_cost(client), None)
         now = self._now()
-        self._ledger.update_accepted(client, Cost.of(packed, frames), Report.of(update.evaluations, timing), now)
+        self._ledger.update_accepted(client, self._cost(packed, frames), Report.of(update.evaluations, timing), now)
         self._record.put_update(update, client, num_train, frames, timing, lambda: self._on_durable(client, exchange))
         self._display.progress(update.round, update.exchange, len(exchange.accepted), len(self._rounds.cohort))
+        reach("update.accepted")
         self._grant(self._grants.release(client))
         self._feed(rounds.UpdateArrived(client, update.round, update.exchange, now))
+
+    def _on_misfit(self, client: str, misfit: str) -> None:
+        """Refuse an update; a corrected one may follow, but not for ever."""
+        self._grant(self._grants.release(client))
+        self._refuse(rounds.Refuse(client, RefusalCode.MALFORMED, misfit))
+        self._num_misfits[client] = self._num_misfits.get(client, 0) + 1
+        most = self._config.gate.max_refusals
+        if self._num_misfits[client] >= most:
+            reason = f"{client} is left out of the run: [gate] max_refusals = {most} of its updates were refused"
+            self._lobby.leave_out(client, reason, self._now())
 
     def _may_send(self, client: str, run: int, round: int, exchange: int) -> bool:
         """Say whether an update of this exchange would be accepted; tell the client if not."""
@@ -226,6 +245,7 @@ class Coordinator:
         return False
 
     def _on_durable(self, client: str, exchange: OpenExchange) -> None:
+        reach("update.durable")
         exchange.settle(client, self._record.spills(exchange.accepted[client].packed))
         if not self._acks:
             self._loop.call_later(ACK_AFTER_S, self._send_acks)
@@ -236,6 +256,7 @@ class Coordinator:
         acks, self._acks = self._acks, {}
         for client in acks.keys() & set(self._lobby.clients):
             self._lobby.send(client, encode(acks[client]), self._now())
+            reach("ack.sent")
 
     def _refuse(self, refusal: rounds.Refuse) -> None:
         """Refuse an update; one that is only early is still to come, so it is neither counted nor told of."""
@@ -265,10 +286,7 @@ class Coordinator:
     def _on_constant_sent(self, client: str, message: ConstantMessage, frames: Frames) -> None:
         _, packed = decode(frames)
         assert packed is not None
-        self._ledger.init_sent(client, Cost.of(packed, frames))
-
-    def _send_route(self, route: bytes, frames: Frames) -> bool:
-        return self._router.send(route, frames)
+        self._ledger.init_sent(client, self._cost(packed, frames))
 
     # Rounds
 
@@ -321,7 +339,8 @@ class Coordinator:
             frames = encoded[kept.get(client, 0)]
             if self._lobby.send(client, frames, self._now()):
                 self._acks.pop(client, None)
-                self._ledger.task_sent(client, Cost.of(downlink, frames), self._now())
+                self._ledger.task_sent(client, self._cost(downlink, frames), self._now())
+                reach("task.sent")
 
     def _encode_task(self, kept: int, downlink: Packed) -> Frames:
         task = Task(self._token, self._rounds.round, self._rounds.exchange, kept, self._rounds.base)
@@ -329,7 +348,10 @@ class Coordinator:
 
     def _task_cost(self, client: str) -> Cost:
         downlink = self._conductor.exchange.downlink
-        return Cost.of(downlink, self._encode_task(self._rounds.kept.get(client, 0), downlink))
+        return self._cost(downlink, self._encode_task(self._rounds.kept.get(client, 0), downlink))
+
+    def _cost(self, packed: Packed, frames: Frames) -> Cost:
+        return Cost.of(packed, frames, self._config.transport.is_encrypted)
 
     async def _work(self) -> None:
         """Begin the server half, let clients in, then carry out what the rounds instruct."""
@@ -344,17 +366,6 @@ class Coordinator:
 
     def _finish(self, finish: rounds.Finish) -> None:
         self.end(ExitCode.FINISHED if finish.outcome == "finished" else ExitCode.FAILED, finish.reason)
-
-    async def _note_waiting(self) -> None:
-        """Tell people whom and what the run waits for: soon after the start, on a change, and now and then."""
-        told, told_at = "", self._now() - NOTE_EVERY_S
-        while True:
-            await asyncio.sleep(FIRST_NOTE_S)
-            text = self._rounds.waiting_for()
-            changed = text != told and self._rounds.phase is Phase.WAITING
-            if changed or (self._now() - told_at >= NOTE_EVERY_S and self._rounds.phase is not Phase.OVER):
-                self._display.note(text)
-                told, told_at = text, self._now()
 
     def _on_task_done(self, task: asyncio.Task[None]) -> None:
         """End the run if one of its tasks has failed: it would wait for that task for ever."""
@@ -376,23 +387,3 @@ class Coordinator:
 
     def _now(self) -> float:
         return self._loop.time()
-
-
-def outcome_of(code: ExitCode) -> str:
-    """Return what clients and `summary.json` are told of how a run ended."""
-    return {ExitCode.FINISHED: "finished", ExitCode.INTERRUPTED: "interrupted"}.get(code, "failed")
-
-
-def round_rules(config: RunConfig, num_exchanges: int) -> RoundRules:
-    """Return the settings that decide when an exchange closes."""
-    return RoundRules(
-        seed=config.run.seed,
-        num_rounds=config.run.num_rounds,
-        num_exchanges=num_exchanges,
-        fraction=config.round.fraction,
-        min_clients=config.round.min_clients,
-        min_available_clients=config.min_available_clients,
-        deadline_s=config.round.deadline_s,
-        max_exchange_s=config.round.max_exchange_s,
-        max_failed_rounds=config.round.max_failed_rounds,
-    )

@@ -32,10 +32,19 @@ class OpenExchange:
         self._name = declared.name if declared else "evaluation"
         self._record: type[Record] = declared.uplink if declared else Nothing
 
-    def misfit(self, packed: Packed, dims: Mapping[str, int], digests: Mapping[str, str]) -> str | None:
-        """Say what is wrong with an uplink, None if it is one of this exchange with these sizes and run constants."""
+    def misfit(
+        self, packed: Packed, dims: Mapping[str, int], digests: Mapping[str, str], check: Callable[[Record], None]
+    ) -> str | None:
+        """Say what is wrong with an uplink, None if it is one of this exchange.
+
+        Args:
+            packed: what came.
+            dims: the sizes that it must have, by symbol.
+            digests: the digests of the run's constants, by name.
+            check: what else its record must stand.
+        """
         try:
-            self._record.from_payload(unpack(packed), dims, digests)
+            check(self._record.from_payload(unpack(packed), dims, digests))
         except (DecodeError, RecordError) as error:
             return f"exchange {self._name!r}: {error}"
         return None

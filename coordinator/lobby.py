@@ -16,6 +16,7 @@ from models.methods.api import Method
 from models.settings import is_plain_name
 from models.spec import RunSpec
 from wire.encoding import encode
+from wire.limits import MAX_ENTRIES, MAX_SAMPLES
 from wire.messages import (
     Constant as ConstantMessage,
 )
@@ -27,12 +28,21 @@ Frames = Sequence[bytes | memoryview]
 
 @dataclass(frozen=True)
 class Events:
-    """What the lobby tells the run: a client can work, one is gone, constant `Constant` went out, a line for people."""
+    """What the lobby tells the run.
+
+    Attributes:
+        ready: a client can work.
+        gone: one is here no more.
+        constant_sent: a run constant went out.
+        note: a line for people.
+        turned_away: a client that was refused for good, by the code and in words.
+    """
 
     ready: Callable[[str, Ready], None]
     gone: Callable[[str], None]
     constant_sent: Callable[[str, ConstantMessage, Frames], None]
     note: Callable[[str], None]
+    turned_away: Callable[[str, str], None]
 
 
 class Lobby:
@@ -44,12 +54,15 @@ class Lobby:
         method: Method,
         welcome: Welcome,
         send: Callable[[bytes, Frames], bool],
+        quiet_s: Callable[[bytes], float | None],
         events: Events,
     ) -> None:
+        """Begin with nobody; `send` and `quiet_s` are the door's."""
         self._spec = spec
         self._method = method
         self._welcome = welcome
         self._send_to = send
+        self._quiet_s = quiet_s
         self._events = events
         self._membership = Membership(welcome.heartbeat_s)
         self._constants: list[tuple[ConstantMessage, Frames]] = []
@@ -60,6 +73,7 @@ class Lobby:
         self.peak_rss_bytes: dict[str, tuple[int, int]] = {}
         self.num_undelivered = 0
         self._closed = False
+        self._left_out: dict[str, str] = {}
 
     @property
     def clients(self) -> list[str]:
@@ -85,14 +99,17 @@ class Lobby:
         """Welcome nobody any more: the run is over."""
         self._closed = True
 
-    def take(self, route: bytes, message: Message, at: float) -> str | None:
-        """Take any message; return the client that it is from if it is from one who is here."""
+    def take(self, route: bytes, owner: str | None, message: Message, at: float) -> str | None:
+        """Take any message; return the client that it is from if it is from one who is here.
+
+        A connection speaks for its `owner` and for nobody else; None: for whom it says hello.
+        """
         if isinstance(message, Hello):
             if not self._closed:
-                self._hello(route, message, at)
+                self._hello(route, owner, message, at)
             return None
         client = self._membership.client_at(route)
-        if client is None:
+        if client is None or owner not in (None, client):
             if not isinstance(message, Goodbye):
                 self._refuse(route, RefusalCode.UNKNOWN_SESSION, "say hello first")
             return None
@@ -119,22 +136,43 @@ class Lobby:
             self._obey(self._membership.unreachable(member.route, at), at)
         return False
 
+    def bar(self, route: bytes, reason: str, at: float) -> None:
+        """Hear no more of a connection: its client is gone."""
+        self._obey(self._membership.barred(route, reason, at), at)
+
+    def leave_out(self, client: str, reason: str, at: float) -> None:
+        """Refuse a client for good, also when it comes again."""
+        self._left_out[client] = reason
+        member = self._membership.members.get(client)
+        if member is not None:
+            self._turn_away(member.route, RefusalCode.LEFT_OUT, reason)
+            self.bar(member.route, reason, at)
+
     def tick(self, at: float) -> None:
-        """Time has passed."""
+        """Time has passed; who is in the middle of a long message is not silent."""
+        for member in self._membership.silent(at):
+            quiet_s = self._quiet_s(member.route)
+            if quiet_s is not None:
+                self._membership.moved(member.route, at - quiet_s)
         self._obey(self._membership.tick(at), at)
 
     def next_wakeup(self) -> float | None:
         """Return when the next `tick` is due."""
         return self._membership.next_wakeup()
 
-    def _hello(self, route: bytes, hello: Hello, at: float) -> None:
+    def _hello(self, route: bytes, owner: str | None, hello: Hello, at: float) -> None:
         theirs = ProtocolVersion(*hello.version)
         if theirs.major != PROTOCOL_VERSION.major:
-            reason = f"the coordinator speaks protocol {PROTOCOL_VERSION}, {hello.client} speaks {theirs}"
-            self._refuse(route, RefusalCode.VERSION, reason, permanent=True)
+            reason = f"the coordinator speaks protocol {PROTOCOL_VERSION}, {hello.client[:80]} speaks {theirs}"
+            self._turn_away(route, RefusalCode.VERSION, reason)
         elif not is_plain_name(hello.client):
             reason = f"expected a client id of letters, digits and . _ -, got {hello.client[:80]!r}"
-            self._refuse(route, RefusalCode.CLIENT_ID, reason, permanent=True)
+            self._turn_away(route, RefusalCode.CLIENT_ID, reason)
+        elif owner not in (None, hello.client):
+            reason = f"the key is that of {owner}, the client says that it is {hello.client}"
+            self._turn_away(route, RefusalCode.KEY, reason)
+        elif hello.client in self._left_out:
+            self._turn_away(route, RefusalCode.LEFT_OUT, self._left_out[hello.client])
         else:
             self._held[hello.client] = hello.constants
             self._obey(self._membership.hello(hello.client, route, hello.incarnation, at), at)
@@ -146,7 +184,7 @@ class Lobby:
                     self._admit(instruction.client, instruction.route)
             elif isinstance(instruction, membership.RefuseDuplicate):
                 reason = f"client id {instruction.client!r} is held by a client that is connected and alive"
-                self._refuse(instruction.route, RefusalCode.DUPLICATE_CLIENT, reason, permanent=True)
+                self._turn_away(instruction.route, RefusalCode.DUPLICATE_CLIENT, reason)
             elif isinstance(instruction, membership.Probe):
                 self.send(instruction.client, encode(Ping()), at)
             else:
@@ -176,8 +214,7 @@ class Lobby:
             return
         misfit = self._misfit(client, ready)
         if misfit is not None:
-            self._events.note(f"{client} is refused: {misfit[1]}")
-            self._refuse(route, misfit[0], misfit[1], permanent=True)
+            self._turn_away(route, *misfit)
             return
         self.announced[client] = ready
         self._events.ready(client, ready)
@@ -188,8 +225,11 @@ class Lobby:
         if ready.feature_dim != wanted:
             reason = f"the run's feature_dim is {wanted}, {client}'s net has {ready.feature_dim}"
             return RefusalCode.FEATURE_DIM, reason
-        if min((ready.num_train, ready.num_test, *ready.class_counts)) < 0:
-            return RefusalCode.LABEL_MAP, f"expected counts of samples, {client} sent negative ones"
+        announced = (ready.num_train, ready.num_test, *ready.class_counts, *ready.test_counts)
+        if not all(0 <= count <= MAX_SAMPLES for count in announced):
+            return RefusalCode.LABEL_MAP, f"expected counts of samples from 0 to {MAX_SAMPLES:,}, {client} sent others"
+        if not all(0 <= count <= MAX_ENTRIES for count in (ready.num_parameters, ready.num_buffers)):
+            return RefusalCode.MODEL, f"expected numbers of parameters from 0 to {MAX_ENTRIES:,}, {client} sent others"
         if len(ready.class_counts) != num_classes or sum(ready.class_counts) != ready.num_train:
             reason = (
                 f"expected counts of {num_classes} classes that sum to {ready.num_train}, "
@@ -213,6 +253,11 @@ class Lobby:
 
     def _refuse(self, route: bytes, code: str, reason: str, permanent: bool = False) -> None:
         self._send_to(route, encode(Refusal(code, reason, permanent)))
+
+    def _turn_away(self, route: bytes, code: str, reason: str) -> None:
+        """Refuse a client for good, and tell people."""
+        self._events.turned_away(code, reason)
+        self._refuse(route, code, reason, permanent=True)
 
     def _remember(self, client: str, client_bytes: int, trainer_bytes: int) -> None:
         before = self.peak_rss_bytes.get(client, (0, 0))

@@ -6,6 +6,7 @@ reading end of one pipe, their lifeline: when the coordinator ends, however it e
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from pathlib import Path
 import tomli_w
 
 from coordinator.config import RunConfig
+from coordinator.keys import ThrowAwayKeys
 from coordinator.run_folder import RunFolder
 from models.spec import ConfigError
 from wire.exit_codes import ExitCode
@@ -45,8 +47,9 @@ class ClientProcess:
 class Clients:
     """The client processes of one loopback run."""
 
-    def __init__(self, config: RunConfig, modules: Path, folder: RunFolder) -> None:
+    def __init__(self, config: RunConfig, modules: Path, folder: RunFolder, keys: ThrowAwayKeys | None) -> None:
         self._config = config
+        self._keys = keys
         self._modules = modules
         self._folder = folder
         self._processes: list[ClientProcess] = []
@@ -71,7 +74,7 @@ class Clients:
         for index, client in enumerate(client_names(self._config.data.num_clients)):
             config = self._write_config(client, index, address)
             log = config.with_name("log.txt")
-            self._processes.append(ClientProcess(client, config, log, self._spawn(config, log)))
+            self._processes.append(ClientProcess(client, config, log, self._spawn(client, config, log)))
 
     def check(self) -> tuple[ExitCode, str] | None:
         """Start killed clients again; say why the run cannot go on if one has given up."""
@@ -81,7 +84,7 @@ class Clients:
                 continue
             if code < 0 and held.restarts < MAX_RESTARTS:
                 held.restarts += 1
-                held.process = self._spawn(held.config, held.log)
+                held.process = self._spawn(held.client, held.config, held.log)
                 continue
             how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with {code}"
             known = code in (ExitCode.BAD_CONFIG, ExitCode.REFUSED)
@@ -111,24 +114,32 @@ class Clients:
                 "plugins": [name for name in named if ":" in name],
                 "plugin_dir": str(self._modules.resolve()),
             },
-            "coordinator": {"address": address},
+            "coordinator": {"address": address, **self._security()},
             "data": {"source": "run", "index": index},
         }
         path = folder / "client.toml"
         path.write_text(tomli_w.dumps(tables), encoding="utf-8")
         return path
 
-    def _spawn(self, config: Path, log: Path) -> subprocess.Popen[bytes]:
+    def _security(self) -> dict[str, str]:
+        return {"public_key": self._keys.coordinator.own.public} if self._keys else {"security": "none"}
+
+    def _spawn(self, client: str, config: Path, log: Path) -> subprocess.Popen[bytes]:
+        """Start a client; its secret key goes through its standard input, so that no file has it."""
         command = [sys.executable, "-I", "-m", "edge_client", "run", "--config", str(config), "--once"]
         with log.open("ab") as output:
-            return subprocess.Popen(
-                [*command, "--lifeline", str(self._lifeline)],
+            process = subprocess.Popen(
+                [*command, "--lifeline", str(self._lifeline), *(["--key-from-stdin"] if self._keys else [])],
                 pass_fds=[self._lifeline],
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
             )
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError), process.stdin as pipe:
+            pipe.write(self._keys.clients[client].secret.encode() if self._keys else b"")
+        return process
 
 
 def client_names(num_clients: int) -> list[str]:

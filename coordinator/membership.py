@@ -12,7 +12,8 @@ process start draws an incarnation, so that a reconnect and a second process wit
                                              latest one if there were several
     hello by a route that has another id     the other id's client is lost: a connection speaks for one client
 
-A member that was silent for SILENT_HEARTBEATS heartbeats is lost. Whatever comes by a route that no member holds is
+A member that was silent for SILENT_HEARTBEATS heartbeats is lost; a long message on a slow link is not silence, and
+what the kernel knows of that is told by `moved`. Whatever comes by a route that no member holds is
 answered with `unknown_session`, and the peer says hello again. Being here (heartbeats of the daemon) has nothing to
 do with making progress (reports of the trainer).
 """
@@ -117,6 +118,16 @@ class Membership:
         rival = self._contenders.pop(client, None)
         return [RefuseDuplicate(client, rival.route)] if rival else []
 
+    def moved(self, route: bytes, at: float) -> None:
+        """Part of a message came by this route, at that time."""
+        client = self._clients.get(route)
+        if client is not None:
+            self.members[client].heard_at = max(self.members[client].heard_at, at)
+
+    def silent(self, at: float) -> list[Member]:
+        """Return the members that are lost by now, unless something has moved on their connections."""
+        return [member for member in self.members.values() if at >= member.heard_at + self.silence_s]
+
     def unreachable(self, route: bytes, at: float) -> list[Instruction]:
         """A send to this route failed: its connection is gone."""
         return self._lose(route, "its connection is gone", at)
@@ -125,11 +136,15 @@ class Membership:
         """A client leaves in order."""
         return self._lose(route, f"it left: {reason}", at)
 
+    def barred(self, route: bytes, reason: str, at: float) -> list[Instruction]:
+        """This connection may speak no more, neither for a member nor for one who asks to be."""
+        self._contenders = {other: rival for other, rival in self._contenders.items() if rival.route != route}
+        return self._lose(route, reason, at)
+
     def tick(self, at: float) -> list[Instruction]:
         """Time has passed: silent members are lost, overdue probes decided."""
         overdue = [rival.client for rival in self._contenders.values() if at >= rival.decided_at]
-        silent = [member for member in self.members.values() if at >= member.heard_at + self.silence_s]
-        gone = {member.client: f"silent for {at - member.heard_at:.1f} s" for member in silent}
+        gone = {member.client: f"silent for {at - member.heard_at:.1f} s" for member in self.silent(at)}
         gone |= dict.fromkeys(overdue, "it did not answer while another process asked for its id")
         found: list[Instruction] = []
         for client in sorted(gone):

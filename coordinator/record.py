@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import functools
 import json
+import shutil
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ from models.methods import find
 from models.settings import read_toml
 from models.spec import ConfigError, RunSpec
 from wire.encoding import Packed, encode, pack, unpack
+from wire.exit_codes import ExitCode
 from wire.limits import PIPE_BYTES
 from wire.messages import Ready, Update
 from wire.payload import Payload
@@ -42,6 +44,11 @@ class Start(NamedTuple):
 
     state: Packed
     classes: frozenset[int]
+
+
+def outcome_of(code: ExitCode) -> str:
+    """Return what clients and `summary.json` are told of how a run ended."""
+    return {ExitCode.FINISHED: "finished", ExitCode.INTERRUPTED: "interrupted"}.get(code, "failed")
 
 
 def read_start(path: Path, spec: RunSpec) -> Start:
@@ -101,9 +108,12 @@ class RunRecord:
         self._store = Store(None if self._in_memory else folder.store_path, self._notify, self._failed)
         if "mode" not in self._store.meta():
             self._put_first(mode, modules, start)
-        self.standing = read_standing(self._store, folder.run_id, num_exchanges)
+        is_encrypted = config.transport.is_encrypted
+        is_told = self._all_have_heard()
+        self.standing = read_standing(self._store, folder.run_id, num_exchanges, is_encrypted, is_told)
         self._start_state = self.standing.start_state
         self._announced = dict(self.standing.announced)
+        self._turned_away = dict(self.standing.turned_away)
         self._peaks: Mapping[str, int | None] = {}
         folder.write_metrics(stored_lines(self._store, num_exchanges))
         self._metrics = folder.metrics_path.open("a", encoding="utf-8")
@@ -139,10 +149,23 @@ class RunRecord:
         self._metrics.close()
         self._store.close()
 
+    def client_folder(self, client: str) -> Path | None:
+        """Return where a simulated client keeps its states, None if the run keeps nothing."""
+        return None if self._in_memory else self.folder.path / "clients" / client
+
+    def drop_client_folders(self) -> None:
+        """Delete the states of simulated clients, which are of no use once the run is finished."""
+        shutil.rmtree(self.folder.path / "clients", ignore_errors=True)
+
     def lines(self) -> Iterator[str]:
         """Yield the lines of `metrics.jsonl` that earlier processes of the run left."""
         with self.folder.metrics_path.open(encoding="utf-8") as file:
             yield from file
+
+    def _all_have_heard(self) -> bool:
+        """Say whether no client waits to hear how the run ended, if it did: only those of `serve` can outlive it."""
+        has_ended = self.folder.read_summary().get("outcome") in ("finished", "failed")
+        return has_ended or self._store.meta()["mode"] != "serve"
 
     def _put_first(self, mode: str, modules: Path, start: Start | None) -> None:
         """Store what a run must know of itself before anything has happened in it."""
@@ -174,6 +197,12 @@ class RunRecord:
     def put_num_train(self, num_train: int) -> None:
         """Store how many train samples the run had when its first round opened."""
         self._store.put_meta("num_train", str(num_train))
+
+    def put_turned_away(self, counts: Mapping[str, int]) -> None:
+        """Store what was turned away at the port, by kind, if that is news."""
+        if counts != self._turned_away:
+            self._turned_away = dict(counts)
+            self._store.put_meta("turned_away", json.dumps(self._turned_away))
 
     def open_exchange(self, opened: rounds.Configure, downlink: Packed) -> asyncio.Future[None]:
         """Store who is asked and with what; the future is done when it is durable."""

@@ -18,6 +18,7 @@ from models.spec import ConfigError
 
 CHANGEABLE = (
     "transport.bind",
+    "transport.keys",
     "transport.heartbeat_s",
     "transport.max_message_bytes",
     "round.max_failed_rounds",
@@ -27,7 +28,7 @@ CHANGEABLE = (
 The last one only decides how soon a run is given up, so a run that ended by it can go on with a larger one.
 """
 
-GOES_ON_AS = {"serve": ("serve",), "loopback": ("loopback", "serve")}
+GOES_ON_AS = {"serve": ("serve",), "loopback": ("loopback", "serve"), "simulate": ("simulate",)}
 """By the command that started a run, those that go on with it; clients keep their states where they ran."""
 
 
@@ -47,8 +48,8 @@ def take_up(path: Path, mode: str, given: Path | None, settings: Sequence[str]) 
     if read_toml(folder.config_path).get("run", {}).get("store") == "memory":
         raise ConfigError(f"--resume {path}: [run] store = 'memory' keeps nothing that a run could go on from")
     facts = _facts(folder)
-    if mode not in GOES_ON_AS.get(facts["mode"], ()):
-        expected = " or ".join(GOES_ON_AS.get(facts["mode"], ())) or "none (it can only be started anew)"
+    if mode not in GOES_ON_AS[facts["mode"]]:
+        expected = " or ".join(GOES_ON_AS[facts["mode"]])
         raise ConfigError(f"--resume {path}: a run of {facts['mode']}; expected the command {expected}, got {mode}")
     modules = given.resolve().parent if given is not None else Path(facts["modules"])
     sys.path.append(str(modules))

@@ -18,8 +18,8 @@ has. Below quorum each progress report puts the deadline off to `deadline_s` aft
 `max_exchange_s` after opening; then the round is recorded as failed and everybody goes back to its start.
 
 An update is refused, and the refusal says where the run is now, if it is for another round or exchange or for one that
-has closed (`stale`), from somebody outside the cohort (`not_in_cohort`) or came already (`duplicate`). One that was made
-before a restart and comes before its exchange is open again is to be held until its client is asked (`not_open`).
+has closed (`stale`), from somebody outside the cohort (`not_in_cohort`) or came already (`duplicate`). One that comes
+before its exchange is open again after a restart is to be held until its client is asked (`not_open`).
 
 The cohort of a round is those ready clients whose SHA-256 of (seed, round, client id) is smallest: nothing depends on
 who came first.
@@ -27,7 +27,8 @@ who came first.
 After a restart (`Position`) everybody has yet to come back. A round in which an exchange was open or closed goes on
 with its cohort as soon as the first client is there, or after `max_exchange_s`; its clock starts anew. The evaluation
 is for all who are ready, and its end is the run's, of which all should hear. So whether it was open or not, it waits
-until `min_available_clients` have been there once since the restart, and at most `max_exchange_s`.
+until `min_available_clients` have been there once since the restart, and at most `max_exchange_s`. A run that is over,
+but was killed before all had heard of it, waits `RETURN_S` at most for those who took part.
 """
 
 from __future__ import annotations
@@ -60,6 +61,9 @@ from coordinator.round_events import (
     UpdateArrived,
 )
 from wire.messages import RefusalCode
+
+RETURN_S = 25.0
+"""How long clients may take to come back and hear that the run is over; they try at least every 20 s."""
 
 
 class Phase(Enum):
@@ -101,6 +105,7 @@ class Position:
         cohort: who takes part in it.
         answered: whose updates it has.
         is_evaluated: whether the evaluation is closed.
+        is_told: whether nobody waits to hear of the end of a run that is over.
     """
 
     next_round: int = 1
@@ -111,6 +116,7 @@ class Position:
     cohort: frozenset[str] = frozenset()
     answered: frozenset[str] = frozenset()
     is_evaluated: bool = False
+    is_told: bool = True
 
 
 class Rounds:
@@ -131,6 +137,7 @@ class Rounds:
         self.answered: set[str] = set(position.answered)
         self._resumed = position.exchange is not None
         self._is_evaluated = position.is_evaluated
+        self._is_told = position.is_told
         self._gathered = False
         self._waiting_since: float | None = None
         self._opened_at = 0.0
@@ -185,7 +192,7 @@ class Rounds:
         if self.phase is Phase.COLLECTING:
             return self._closes_at()
         if self.phase is Phase.WAITING and self._waiting_since is not None:
-            return self._waiting_since + self.rules.max_exchange_s
+            return self._waiting_since + (self.rules.max_exchange_s if self.conclusion() is None else RETURN_S)
         return None
 
     def waiting_for(self) -> str:
@@ -218,7 +225,7 @@ class Rounds:
         self.phase = Phase.WAITING
         ended = self.conclusion()
         if ended is not None:
-            return self._over(ended)
+            return self._over(ended) if self._is_told or self._are_back() else []
         if not (self._gathered if self.evaluating else self._resumed or self._are_enough()):
             return []
         if not self._resumed:
@@ -231,6 +238,9 @@ class Rounds:
 
     def _are_enough(self) -> bool:
         return len(self.ready) >= self.rules.min_available_clients
+
+    def _are_back(self) -> bool:
+        return self._are_enough() and self.ready >= self.kept.keys()
 
     def _draw_cohort(self) -> list[str]:
         def rank(client: str) -> bytes:
@@ -273,7 +283,7 @@ class Rounds:
             self._waiting_since = at
         ended = self.conclusion()
         if ended is not None:
-            return self._over(ended)
+            return self._over(ended) if self._is_told or at >= self._waiting_since + RETURN_S else []
         if at < self._waiting_since + self.rules.max_exchange_s:
             return []
         if self._resumed or self.evaluating:

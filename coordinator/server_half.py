@@ -90,9 +90,9 @@ class ServerHalf:
     async def begin(self, state: Packed | None, num_train: int = 0, wants_constants: bool = False) -> list[Constant]:
         """Put the server half to this state (None: before round 1); return the run constants if they are wanted."""
         self._state, self._num_train = state, num_train
-        self._made = []
 
         async def ask(child: Child) -> None:
+            self._made = []  # what an aggregator made that died before it had begun is made again
             self._ask_begin(child, wants_constants)
 
         begun, _ = await self._ask(ask, knows_state=False)

@@ -18,13 +18,13 @@ from coordinator import round_events as rounds
 from coordinator.app import Order, recorded
 from coordinator.conductor import Conductor, Contributions
 from coordinator.config import RunConfig
-from coordinator.daemon import outcome_of, round_rules
+from coordinator.gate import Gate
 from coordinator.local_half import LocalHalf
 from coordinator.loopback_clients import client_names
 from coordinator.metrics import Cost, Ledger
-from coordinator.record import RunRecord
+from coordinator.record import RunRecord, outcome_of
 from coordinator.rounds import Rounds
-from coordinator.run_folder import run_token
+from coordinator.run_folder import RunFolder, run_token
 from coordinator.server_half import Aggregate, Constant, RoundUnusableError, ServerHalfError
 from coordinator.store import StoreError
 from coordinator.tally import Report
@@ -104,7 +104,8 @@ class Simulation:
         self._method = methods.find(spec.method)
         self._token = run_token(spec.run_id)
         self._ledger = Ledger(spec, self._method)
-        self._rounds = Rounds(round_rules(config, len(self._method.exchanges)))
+        self._gate = Gate(config.gate, spec.classes)
+        self._rounds = Rounds(config.round_rules(len(self._method.exchanges)), record.standing.position)
         self._half = OwnHalf(spec)
         self._conductor = Conductor(
             self._rounds, self._method, self._half, record, self._ledger, lambda: 0.0, self._feed, self._finish
@@ -142,6 +143,8 @@ class Simulation:
         try:
             self._record.finish(self._ledger, self._half.state, self._half.versions, None, (), outcome_of(code))
             self._record.close()
+            if code == ExitCode.FINISHED:
+                self._record.drop_client_folders()
         except (OSError, StoreError) as error:
             code, reason = ExitCode.INTERRUPTED, f"the run's record is not complete: {error}"
         self._record.display.note(f"the run is over: {outcome_of(code)}" + (f" ({reason})" if reason else ""))
@@ -158,7 +161,7 @@ class Simulation:
             await self._take_signals()
             if self._ended is not None:
                 return
-            client = VirtualClient(self._spec, name, index, parts, constants, shelf)
+            client = VirtualClient(self._spec, name, index, parts, constants, shelf, self._record.client_folder(name))
             self._clients[name] = client
             self._tell_notes(name)
             for cost in costs:
@@ -197,7 +200,7 @@ class Simulation:
         update, packed = decode(made, max_bytes=limit)
         assert isinstance(update, Update)
         assert packed is not None
-        misfit = self._conductor.misfit(name, packed, self._spec.num_classes)
+        misfit = self._conductor.misfit(name, packed, self._gate)
         if misfit is not None:
             raise ServerHalfError(f"{name}: {misfit}")
         exchange.accept(name, self._ledger.facts(name).num_train, packed)
@@ -241,13 +244,13 @@ class Simulation:
 
 def cost_of(packed: Packed, frames: list[Buffer]) -> Cost:
     """Return what a message would cost; nothing travels, so there are no bytes on a wire."""
-    return Cost.of(packed, frames)._replace(wire_bytes=None)
+    return Cost.of(packed, frames, False)._replace(wire_bytes=None)
 
 
-def simulate(config: RunConfig, config_folder: Path, init_from: Path | None) -> ExitCode:
-    """Simulate one run to its end."""
+def simulate(config: RunConfig, modules: Path, init_from: Path | None, folder: RunFolder | None = None) -> ExitCode:
+    """Simulate one run to its end; with a folder, go on with the run there."""
 
     def go(spec: RunSpec, record: RunRecord) -> ExitCode:
         return asyncio.run(Simulation(config, spec, record).run())
 
-    return recorded(Order(config, "simulate", config_folder, init_from), go)
+    return recorded(Order(config, "simulate", modules, init_from, folder), go)

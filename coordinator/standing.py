@@ -56,6 +56,7 @@ class Standing:
         announced: the last word of each client.
         downlink: that of the open exchange, None if there is none.
         updates: those that the open exchange has, in client-id order.
+        turned_away: what was turned away at the port, by kind.
     """
 
     position: rounds.Position = field(default_factory=rounds.Position)
@@ -67,14 +68,23 @@ class Standing:
     announced: dict[str, Ready] = field(default_factory=dict)
     downlink: Packed | None = None
     updates: list[HeldUpdate] = field(default_factory=list)
+    turned_away: dict[str, int] = field(default_factory=dict)
 
 
-def read_standing(store: Store, run_id: str, num_exchanges: int) -> Standing:
-    """Return where the run stands; a round of it has so many exchanges."""
+def read_standing(store: Store, run_id: str, num_exchanges: int, is_encrypted: bool, is_told: bool) -> Standing:
+    """Return where the run stands.
+
+    Args:
+        store: what is stored of it.
+        run_id: its id.
+        num_exchanges: how many exchanges a round of it has.
+        is_encrypted: whether its messages are, which they cost more on the wire for.
+        is_told: whether nobody waits to hear of its end, if it is over.
+    """
     meta, found = store.meta(), store.position()
     closed = store.closed_exchanges(found.next_round)
     is_evaluated = any(one.exchange == num_exchanges for one in store.closed_exchanges(found.next_round - 1))
-    position = rounds_position(found, closed, is_evaluated)
+    position = replace(rounds_position(found, closed, is_evaluated), is_told=is_told)
     standing = Standing(
         position=position,
         constants=[_constant(constant) for constant in store.constants()] if "begun" in meta else None,
@@ -82,12 +92,13 @@ def read_standing(store: Store, run_id: str, num_exchanges: int) -> Standing:
         start_classes=frozenset(json.loads(meta["start_classes"])) if "start_classes" in meta else None,
         start_state=_packed(found.start_state) if found.start_state else None,
         latest_state=_packed(found.latest_state) if found.latest_state else None,
+        turned_away=json.loads(meta.get("turned_away", "{}")),
         announced={client: _ready(header) for client, header in store.clients().items()},
     )
     if found.open_exchange is None:
         return standing
     downlink = _packed(Frames(found.open_exchange.downlink_header, found.open_exchange.downlink_buffer))
-    updates = _held_updates(store, found.open_exchange, position, run_token(run_id), downlink)
+    updates = _held_updates(store, found.open_exchange, position, run_token(run_id), downlink, is_encrypted)
     return replace(standing, downlink=downlink, updates=list(updates))
 
 
@@ -128,15 +139,15 @@ def stored_lines(store: Store, num_exchanges: int) -> Iterator[str]:
 
 
 def _held_updates(
-    store: Store, opened: OpenExchange, position: rounds.Position, token: int, downlink: Packed
+    store: Store, opened: OpenExchange, position: rounds.Position, token: int, downlink: Packed, is_encrypted: bool
 ) -> Iterator[HeldUpdate]:
     for stored in opened.updates:
         kept = position.kept.get(stored.client, 0)
         task = encode(Task(token, opened.round, opened.exchange, kept, position.base), downlink, PIPE_BYTES)
-        yield _held_update(stored, store, Cost.of(downlink, task))
+        yield _held_update(stored, store, Cost.of(downlink, task, is_encrypted), is_encrypted)
 
 
-def _held_update(stored: StoredUpdate, store: Store, task_cost: Cost) -> HeldUpdate:
+def _held_update(stored: StoredUpdate, store: Store, task_cost: Cost, is_encrypted: bool) -> HeldUpdate:
     """Return an update; what it cost follows from its bytes, so those that lie in a file are read for a moment."""
     is_spilled = stored.buffer is None
     buffer = stored.buffer
@@ -146,7 +157,7 @@ def _held_update(stored: StoredUpdate, store: Store, task_cost: Cost) -> HeldUpd
     update, packed = decode(frames, max_bytes=PIPE_BYTES)
     assert isinstance(update, Update)
     assert packed is not None
-    cost, report = Cost.of(packed, frames), Report.of(update.evaluations, timing)
+    cost, report = Cost.of(packed, frames, is_encrypted), Report.of(update.evaluations, timing)
     held = packed._replace(buffer=b"") if is_spilled else packed
     return HeldUpdate(stored.client, stored.num_train, held, is_spilled, task_cost, cost, report)
 

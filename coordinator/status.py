@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -28,7 +29,7 @@ def read_status(path: Path) -> dict[str, Any]:
     try:
         with closing(sqlite3.connect(f"file:{folder.store_path}?mode=ro", uri=True)) as connection:
             position, records = read_position(connection), read_rounds(connection)
-            clients = dict(_latest_of_clients(connection))
+            clients, turned_away = dict(_latest_of_clients(connection)), _turned_away(connection)
     except sqlite3.Error as error:
         raise ConfigError(f"{folder.store_path}: expected the store of a run: {error}") from None
     opened = position.open_exchange
@@ -46,6 +47,7 @@ def read_status(path: Path) -> dict[str, Any]:
         "answered": [update.client for update in opened.updates] if opened else [],
         "last_round_s": last.round_s if isinstance(last, RoundLine) else None,
         "clients": clients,
+        "turned_away": turned_away,
     }
 
 
@@ -66,7 +68,17 @@ def format_status(status: dict[str, Any]) -> str:
         f"up {show_bytes(told['up_bytes'])}, down {show_bytes(told['down_bytes'])}"
         for client, told in sorted(status["clients"].items())
     ]
+    if status["turned_away"]:
+        kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(status["turned_away"].items()))
+        lines.append(f"turned away: {kinds}")
     return "\n".join(lines)
+
+
+def _turned_away(connection: sqlite3.Connection) -> dict[str, int]:
+    """Return what was turned away at the port, by kind."""
+    row = connection.execute("SELECT value FROM meta WHERE key = 'turned_away'").fetchone()
+    counts: dict[str, int] = json.loads(row[0]) if row else {}
+    return counts
 
 
 def _latest_of_clients(connection: sqlite3.Connection) -> Iterator[tuple[str, dict[str, Any]]]:

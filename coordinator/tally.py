@@ -30,10 +30,10 @@ class Cost(NamedTuple):
     wire_bytes: int | None
 
     @classmethod
-    def of(cls, packed: Packed, frames: Sequence[Buffer]) -> Cost:
+    def of(cls, packed: Packed, frames: Sequence[Buffer], is_encrypted: bool) -> Cost:
         """Return what a message with a payload costs that travels in these frames."""
         sizes = packed.sizes
-        return cls(sizes.elements, sizes.payload_bytes, encoded_bytes(frames), framed_bytes(frames))
+        return cls(sizes.elements, sizes.payload_bytes, encoded_bytes(frames), framed_bytes(frames, is_encrypted))
 
 
 class Traffic(msgspec.Struct, frozen=True):

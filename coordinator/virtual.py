@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -36,7 +37,9 @@ class VirtualClient:
         parts: ClientParts,
         constants: Mapping[str, Mapping[str, np.ndarray]],
         shelf: NetShelf,
+        folder: Path | None,
     ) -> None:
+        """Build the client; its states survive a kill in the folder, or are in memory if there is none."""
         from models.participant import Participant
 
         method = find(spec.method)
@@ -45,7 +48,7 @@ class VirtualClient:
         data = parts.client(index)
         self.notes = list(data.notes)
         self.features: dict[str, np.ndarray] = {}
-        self._states = ClientStates(None, spec.run_id, len(method.exchanges))
+        self._states = ClientStates(folder, spec.run_id, len(method.exchanges), durable=False)
         self._participant: Participant = Participant(
             spec, method, name, data, constants, spec.training.device, spec.training.threads, shelf
         )

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from coordinator.schema import StoreError
+from models.failpoints import reach
 
 READ_TIMEOUT_S = 60.0
 """How long a read waits for its turn behind the commits queued before it."""
@@ -171,7 +172,9 @@ class Writer:
         changes = any(isinstance(operation, _Write) for operation in batch)
         self._connection.execute("BEGIN IMMEDIATE" if changes else "BEGIN")
         answers = [operation.run(self._connection) for operation in batch]
+        reach("store.written")
         self._connection.execute("COMMIT")
+        reach("store.committed")
         self._num_commits += changes
         return answers
 

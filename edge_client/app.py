@@ -19,8 +19,10 @@ import msgspec
 from edge_client import commands
 from edge_client import session_events as session
 from edge_client.config import ClientConfig
+from edge_client.keys import Keys
 from edge_client.local_state import client_folder, held_digests
 from edge_client.session import Session
+from models.failpoints import reach
 from models.spec import ConfigError
 from wire.encoding import decode, encode, encoded_bytes
 from wire.errors import DecodeError
@@ -28,7 +30,8 @@ from wire.exit_codes import ExitCode
 from wire.limits import PIPE_BYTES
 from wire.messages import Goodbye, Hello, Message, Ping, Progress, Ready, Update, Welcome
 from wire.sockets.child import Child, end_with_parent, peak_rss_bytes
-from wire.sockets.zeromq import Context, Dealer
+from wire.sockets.knock import mechanism_at
+from wire.sockets.zeromq import Context, Dealer, Loss
 from wire.timing import split_timing
 from wire.version import PROTOCOL_VERSION
 
@@ -41,9 +44,10 @@ OUTPUT_LOG = "trainer.log"
 class ClientApp:
     """One client daemon, from start to exit code."""
 
-    def __init__(self, config: ClientConfig, config_folder: Path, once: bool) -> None:
+    def __init__(self, config: ClientConfig, config_folder: Path, keys: Keys | None, once: bool) -> None:
         self._config = config
         self._config_folder = config_folder
+        self._keys = keys
         self._folder = client_folder(config)
         self._incarnation = int.from_bytes(os.urandom(7), "big")
         self._session = Session(self._incarnation, once)
@@ -123,7 +127,11 @@ class ClientApp:
 
     def _tick(self) -> None:
         self._timer = None
-        self._feed(session.Ticked(self._loop.time()))
+        now = self._loop.time()
+        quiet_s = self._dealer.quiet_s() if self._dealer is not None else None
+        if quiet_s is not None:
+            self._feed(session.Moved(now - quiet_s))
+        self._feed(session.Ticked(now))
 
     def _obey(self, instruction: session.Instruction) -> None:
         self._obedience[type(instruction)](instruction)
@@ -131,17 +139,44 @@ class ClientApp:
     def _open_link(self, instruction: session.OpenLink) -> None:
         self._close_link(session.CloseLink())
 
-        def on_lost(reason: str) -> None:
+        def on_lost(reason: str, loss: Loss) -> None:
             if dealer is self._dealer:
-                told = f"no connection to the coordinator at {self._config.coordinator.address}: {reason}"
-                self._feed(session.LinkLost(told, self._loop.time()))
+                self._on_lost(dealer, reason, loss)
 
-        dealer = Dealer(self._context, self._config.coordinator.address, MAX_INCOMING_BYTES, self._on_message, on_lost)
+        address = self._config.coordinator.address
+        own, server_key = self._keys or (None, "")
+        dealer = Dealer(self._context, address, MAX_INCOMING_BYTES, self._on_message, on_lost, own, server_key)
         self._dealer = dealer
         version = (PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor)
         device = {"machine": platform.machine(), "python": platform.python_version(), "cores": os.cpu_count() or 0}
         held = held_digests(self._folder)
         self._send(Hello(version, self._config.client.id, self._incarnation, held, device))
+
+    def _on_lost(self, dealer: Dealer, reason: str, loss: Loss) -> None:
+        if loss is Loss.BROKEN_OFF:
+            self._watch(self._loop.create_task(self._look_closer(dealer, reason)))
+        elif loss is Loss.REFUSED:
+            self._link_refused(reason)
+        else:
+            self._link_lost(reason)
+
+    async def _look_closer(self, dealer: Dealer, reason: str) -> None:
+        """Tell a coordinator that has other keys, or none, from nobody: all end a connection without a word."""
+        ours, theirs = "NULL" if self._keys is None else "CURVE", await mechanism_at(self._config.coordinator.address)
+        if dealer is not self._dealer:
+            return
+        if theirs not in ("", ours):
+            self._link_refused(f"the mechanism of connections is {ours} here and {theirs} there")
+        else:
+            self._link_lost(reason, broken_off=theirs == "CURVE")
+
+    def _link_lost(self, reason: str, broken_off: bool = False) -> None:
+        told = f"no connection to the coordinator at {self._config.coordinator.address}: {reason}"
+        self._feed(session.LinkLost(told, self._loop.time(), broken_off))
+
+    def _link_refused(self, reason: str) -> None:
+        told = f"refused by the coordinator at {self._config.coordinator.address}: {reason}"
+        self._feed(session.LinkRefused(told, self._loop.time()))
 
     def _close_link(self, instruction: session.CloseLink) -> None:
         if self._dealer is not None:
@@ -155,6 +190,7 @@ class ClientApp:
             say(f"{self._config.client.id}: ignored a message from the coordinator: {error}")
             return
         self._incoming = frames
+        reach("message.received")
         self._feed(session.Received(message, self._loop.time()))
         self._incoming = []
 
@@ -172,7 +208,9 @@ class ClientApp:
 
     def _send_uplink(self, instruction: session.SendUplink) -> None:
         if self._dealer is not None and self._uplink is not None:
+            reach("uplink.sending")
             self._dealer.send(self._uplink)
+            reach("uplink.sent")
 
     def _drop_uplink(self, instruction: session.DropUplink) -> None:
         self._uplink = None
@@ -236,7 +274,7 @@ class ClientApp:
         return trainer
 
     def _watch(self, task: asyncio.Task[None]) -> None:
-        """Keep a task that starts or stops a trainer until it is done."""
+        """Keep a task until it is done."""
         self._handling.add(task)
         task.add_done_callback(self._on_handled)
 
@@ -261,6 +299,7 @@ class ClientApp:
         now = self._loop.time()
         if isinstance(message, Update):
             self._uplink = frames
+            reach("uplink.taken")
             self._feed(session.UplinkMade(message.round, message.exchange, encoded_bytes(frames), now))
         elif isinstance(message, Progress):
             self._feed(session.Progressed(message, now))
@@ -280,11 +319,11 @@ def say(text: str) -> None:
         return
 
 
-def run(config: ClientConfig, config_folder: Path, once: bool, lifeline: int | None) -> ExitCode:
+def run(config: ClientConfig, config_folder: Path, keys: Keys | None, once: bool, lifeline: int | None) -> ExitCode:
     """Run the client daemon and return its exit code."""
     folder = client_folder(config)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
         raise ConfigError(f"[client] dir: expected a folder to write to, {folder} is none: {error}") from None
-    return asyncio.run(ClientApp(config, config_folder, once).run(lifeline))
+    return asyncio.run(ClientApp(config, config_folder, keys, once).run(lifeline))

@@ -54,32 +54,53 @@ def _run_command(argv: Sequence[str] | None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     import argparse
-    from pathlib import Path
 
     parser = argparse.ArgumentParser(prog="edge-client", description="A device's part in federated prototype learning.")
     parser.add_argument("--version", action="store_const", dest="command", const=_version, help="print the versions")
     commands = parser.add_subparsers(metavar="COMMAND")
     run = commands.add_parser("run", help="take part in the runs of a coordinator")
     run.set_defaults(command=_run)
-    run.add_argument("--config", type=Path, metavar="FILE", required=True, help="the settings, such as client.toml")
-    run.add_argument("--set", action="append", default=[], metavar="TABLE.KEY=VALUE", help="override one setting")
+    _add_settings(run)
     run.add_argument("--once", action="store_true", help="exit at the end of the first run, do not wait for the next")
+    run.add_argument("--allow-open-keys", action="store_true", help="take a key file that others may read")
+    run.add_argument("--key-from-stdin", action="store_true", help=argparse.SUPPRESS)
     run.add_argument("--lifeline", type=int, metavar="FD", help=argparse.SUPPRESS)
+    keys = commands.add_parser("keys", help="make this device's keys").add_subparsers(metavar="COMMAND", required=True)
+    init = keys.add_parser("init", help="make keys unless there are some, and print the command that enrolls them")
+    init.set_defaults(command=_keys_init)
+    _add_settings(init)
     doctor = commands.add_parser("doctor", help="print a report of this device, to be pasted where help is asked")
     doctor.set_defaults(command=_doctor)
-    parser.set_defaults(command=lambda args: parser.error("expected a command: run, doctor"))
+    parser.set_defaults(command=lambda args: parser.error("expected a command: run, keys, doctor"))
     return parser
+
+
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    from pathlib import Path
+
+    parser.add_argument("--config", type=Path, metavar="FILE", required=True, help="the settings, such as client.toml")
+    parser.add_argument("--set", action="append", default=[], metavar="TABLE.KEY=VALUE", help="override one setting")
 
 
 def _run(args: argparse.Namespace) -> int:
     from edge_client.config import load
+    from edge_client.keys import load_keys
 
     config = load(args.config, args.set)
+    keys = load_keys(config, args.allow_open_keys, args.key_from_stdin)
     modules = args.config.resolve().parent / config.client.plugin_dir
 
     from edge_client.app import run
 
-    return run(config, modules, args.once, args.lifeline)
+    return run(config, modules, keys, args.once, args.lifeline)
+
+
+def _keys_init(args: argparse.Namespace) -> int:
+    from edge_client.config import load
+    from edge_client.keys import init
+
+    print(init(load(args.config, args.set)))
+    return ExitCode.FINISHED
 
 
 def _doctor(args: argparse.Namespace) -> int:

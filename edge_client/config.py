@@ -12,6 +12,7 @@ from models.settings import (
     ADDRESS_FORM,
     NAME_FORM,
     check_part,
+    is_loopback,
     is_plain_name,
     read_tables,
     refusal,
@@ -19,6 +20,7 @@ from models.settings import (
     split_address,
 )
 from models.spec import ConfigError, NotNegative, Section, read_section
+from wire.sockets.keys import KEY_FORM, is_key
 
 _REFERENCE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
@@ -32,12 +34,15 @@ class ClientSection(Section, frozen=True):
     """`module:attribute` names that a run may ask this device for, beside the installed methods, data sets and nets."""
     plugin_dir: str = ""
     """Where their modules are, seen from the folder of `client.toml`; empty for that folder itself."""
+    key: str = ""
+    """The file of its secret key; empty for `client.secret` in its folder."""
 
 
 class CoordinatorSection(Section, frozen=True):
-    """`[coordinator]`: the one outbound connection."""
+    """`[coordinator]`: the one outbound connection, and the key that the other end must have."""
 
     address: str = "127.0.0.1:7071"
+    security: Literal["curve", "none"] = "curve"
     public_key: str = ""
 
 
@@ -98,12 +103,19 @@ def _check_identity(config: ClientConfig, where: str) -> None:
     for plugin in client.plugins:
         if not _REFERENCE.fullmatch(plugin):
             raise refusal(where, "client.plugins", plugin, "module:attribute, such as my_package.my_method:METHOD")
-    _, port = split_address(coordinator.address) or ("", 0)
+    _check_coordinator(coordinator, where)
+
+
+def _check_coordinator(coordinator: CoordinatorSection, where: str) -> None:
+    host, port = split_address(coordinator.address) or ("", 0)
     if port == 0:
         raise refusal(where, "coordinator.address", coordinator.address, f"{ADDRESS_FORM}, the port not 0")
-    if coordinator.public_key:
-        expected = "nothing: connections are plaintext, so the key would protect nothing; use an SSH tunnel"
+    if coordinator.public_key and not is_key(coordinator.public_key):
+        expected = f"{KEY_FORM}, as `coordinator keys init` prints them"
         raise refusal(where, "coordinator.public_key", coordinator.public_key, expected)
+    if coordinator.security == "none" and not is_loopback(host):
+        expected = "a loopback address such as 127.0.0.1:7071, because security = 'none' sends everything unencrypted"
+        raise refusal(where, "coordinator.address", coordinator.address, expected)
 
 
 def _check_source(data: DataSourceSection, where: str) -> None:

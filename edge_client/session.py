@@ -18,10 +18,11 @@ and the work for the run that the welcome named:
 
 Losing the link does not touch the work: the trainer trains on, and what it made is sent after the next welcome, again
 and again until the coordinator acknowledges or refuses it, but once on one link: it can be lost only with that. It goes
-out ahead of `Ready`, so that a coordinator that has it need not send its task. If the coordinator says that the exchange
-is not open yet, the held uplink goes out once more when its task comes. A task that comes while another is worked on
-replaces it; the same task again changes nothing else. A welcome to another run drops all work. A permanent refusal ends
-the client.
+out ahead of `Ready`, so that a coordinator that has it need not send its task. If it came before its exchange was open,
+it goes out once more when its task comes. A task that comes while another is worked on replaces it; the same task again
+changes nothing else. A welcome to another run drops all work. A permanent refusal ends the client, and so does a link
+that the coordinator will not have. One that has another key than the expected one cannot even say so: it breaks off the
+handshake, which ends the client if it happens MAX_BROKEN_OFF times in a row.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ from edge_client.session_events import (
     Exit,
     Instruction,
     LinkLost,
+    LinkRefused,
+    Moved,
     OpenLink,
     PassConstant,
     Prepare,
@@ -76,6 +79,10 @@ from wire.messages import (
 
 JOIN_S = 5.0
 """How long a welcome may take before the connection is tried anew."""
+
+
+MAX_BROKEN_OFF = 3
+"""So many handshakes in a row that the coordinator breaks off mean that it has another key."""
 
 
 class Link(Enum):
@@ -120,16 +127,19 @@ class Session:
         self._uplink_bytes = 0
         self._is_sent = False
         self._restarts = 0
+        self._num_broken_off = 0
         self._said: set[str] = set()
 
         self._on_event: dict[type[Any], Callable[[Any], Iterable[Instruction]]] = {
             LinkLost: self._on_link_lost,
+            LinkRefused: self._on_link_refused,
             Received: self._on_received,
             Prepared: self._on_prepared,
             Progressed: self._on_progressed,
             UplinkMade: self._on_uplink,
             TrainerFailed: self._on_trainer_failed,
             TrainerDied: self._on_trainer_died,
+            Moved: self._on_moved,
             Ticked: self._on_tick,
         }
         self._on_message: dict[type[Message], Callable[[Any, float], Iterable[Instruction]]] = {
@@ -164,6 +174,10 @@ class Session:
             return self._keep_alive(event.at)
         return []
 
+    def _on_moved(self, event: Moved) -> Iterable[Instruction]:
+        self._heard_at = max(self._heard_at, event.at)
+        return []
+
     def _keep_alive(self, at: float) -> Iterable[Instruction]:
         if at >= self._heard_at + SILENT_HEARTBEATS * self.heartbeat_s:
             return self._down("the coordinator is silent", at)
@@ -173,7 +187,16 @@ class Session:
         return []
 
     def _on_link_lost(self, event: LinkLost) -> Iterable[Instruction]:
-        return [] if self.link is Link.DOWN else self._down(event.reason, event.at)
+        if self.link is Link.DOWN:
+            return []
+        self._num_broken_off = self._num_broken_off + 1 if event.broken_off else 0
+        if self._num_broken_off < MAX_BROKEN_OFF:
+            return self._down(event.reason, event.at)
+        told = "expected a coordinator with the secret key to [coordinator] public_key, got one with another"
+        return [Exit(ExitCode.REFUSED, f"{event.reason} {self._num_broken_off} times: {told}")]
+
+    def _on_link_refused(self, event: LinkRefused) -> Iterable[Instruction]:
+        return [Exit(ExitCode.REFUSED, event.reason)]
 
     def _down(self, reason: str, at: float) -> list[Instruction]:
         """Close the link and plan the next attempt; until the next welcome people are told once of each reason."""
@@ -197,6 +220,7 @@ class Session:
         self.heartbeat_s = welcome.heartbeat_s
         self._ping_at = at + self.heartbeat_s
         self._backoff.reset()
+        self._num_broken_off = 0
         self._said.clear()
         found = self._say(f"joined run {welcome.run_id}")
         if welcome.run_id != self.run_id or self.work is Work.NONE:

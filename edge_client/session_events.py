@@ -10,7 +10,19 @@ from wire.messages import Message, Progress, Ready, Task, Welcome
 
 @dataclass(frozen=True)
 class LinkLost:
-    """The connection ended or could not be made."""
+    """The connection ended or could not be made.
+
+    `broken_off`: a peer that encrypts was there, and broke off the handshake without a word.
+    """
+
+    reason: str
+    at: float
+    broken_off: bool = False
+
+
+@dataclass(frozen=True)
+class LinkRefused:
+    """The other end will not have this connection, however often it is tried."""
 
     reason: str
     at: float
@@ -68,13 +80,31 @@ class TrainerDied:
 
 
 @dataclass(frozen=True)
+class Moved:
+    """Part of a message came or went at this time: a long one on a slow link is not silence."""
+
+    at: float
+
+
+@dataclass(frozen=True)
 class Ticked:
     """Time has passed."""
 
     at: float
 
 
-Event = LinkLost | Received | Prepared | Progressed | UplinkMade | TrainerFailed | TrainerDied | Ticked
+Event = (
+    LinkLost
+    | LinkRefused
+    | Received
+    | Prepared
+    | Progressed
+    | UplinkMade
+    | TrainerFailed
+    | TrainerDied
+    | Moved
+    | Ticked
+)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from edge_client.data_source import load_data
 from edge_client.local_state import ConstantShelf, client_folder, lock_folder
 from models.audit import keep_features
 from models.client_states import ClientStates
+from models.failpoints import reach
 from models.methods import find
 from models.participant import Outcome, Participant
 from models.spec import ConfigError, RunSpec, read_section, read_spec
@@ -96,6 +97,7 @@ class Trainer:
 
     def _work(self, task: Task, downlink: Payload) -> None:
         """Do one task and hand its uplink to the daemon, or the one that was made before a restart."""
+        reach("task.taken")
         made = self._states.load_uplink(task.round, task.exchange)
         if made is None:
             started = time.monotonic()
@@ -109,9 +111,11 @@ class Trainer:
                 return
             made = self._finish(task, outcome, restore_s)
         self._pipe.send(made)
+        reach("uplink.handed")
 
     def _finish(self, task: Task, outcome: Outcome, restore_s: float) -> list[bytes]:
         """Checkpoint the state, then the uplink, and return the uplink's frames with how long all took behind them."""
+        reach("task.performed")
         for note in outcome.notes:
             self._pipe.send(encode(commands.Note(note)))
         if outcome.features:
@@ -124,7 +128,9 @@ class Trainer:
         arrays = self._participant.arrays()
         if arrays:  # without any state a repeated task gives the same uplink anyway
             self._states.save(task.round, task.exchange, arrays)
+            reach("state.saved")
             self._states.save_uplink(task.round, task.exchange, frames)
+            reach("uplink.saved")
         checkpoint_s = restore_s + time.monotonic() - encoded
         timing = Timing.of_seconds(outcome.train_s, outcome.evaluate_s, checkpoint_s, encoded - started)
         return [*frames, timing.frame()]

@@ -13,6 +13,8 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from models.failpoints import reach
+
 TEMPORARY_SUFFIX = ".tmp"
 """What a file that was never finished is called; safe to remove whenever its writer is gone."""
 
@@ -25,17 +27,26 @@ class CheckpointError(Exception):
     """A state file that cannot be read; the text names its path."""
 
 
-def write(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str] | None = None) -> None:
-    """Write arrays and texts durably: after a crash at any moment `path` holds the old content or the new, whole."""
+def write(
+    path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str] | None = None, durable: bool = True
+) -> None:
+    """Write arrays and texts: after a kill at any moment `path` holds the old content or the new, whole.
+
+    If it is to be durable, so it does after a loss of power; and what was written stays written.
+    """
     ordered = {name: np.array(array, order="C") for name, array in arrays.items()}
     content = save(ordered, {**_FORMAT, **(metadata or {})})
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
     with temporary.open("wb") as file:
         file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+    reach("file.written")
     temporary.replace(path)
-    sync_folder(path.parent)
+    reach("file.renamed")
+    if durable:
+        sync_folder(path.parent)
 
 
 def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:

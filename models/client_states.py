@@ -42,13 +42,19 @@ _OURS = ("round_start.*", "current-*", "uplink-*")
 class ClientStates:
     """The states and uplinks of one client in one run, in a folder or, for `folder=None`, in memory."""
 
-    def __init__(self, folder: Path | None, run: str, num_exchanges: int = 1) -> None:
+    def __init__(self, folder: Path | None, run: str, num_exchanges: int = 1, durable: bool = True) -> None:
         """Take up what the folder holds of this run, and remove what it holds of others.
+
+        Args:
+            folder: where the states are kept, None for memory.
+            run: the run's id.
+            num_exchanges: exchanges of a round.
+            durable: whether they must survive a loss of power, not only a kill.
 
         Raises:
             checkpoint.CheckpointError: a file is broken.
         """
-        self._store: _Memory | _Folder = _Memory() if folder is None else _Folder(folder)
+        self._store: _Memory | _Folder = _Memory() if folder is None else _Folder(folder, durable)
         self._run = run
         self._num_exchanges = num_exchanges
         for name, metadata in list(self._store.metadata.items()):
@@ -72,7 +78,7 @@ class ClientStates:
         return self._store.get(earlier[-1] if earlier else _START)
 
     def save(self, round: int, exchange: int, arrays: Arrays) -> None:
-        """Hold the state after an exchange; on disk it is durable when this returns. Empty states are not written."""
+        """Hold the state after an exchange; on disk it stays when this returns. Empty states are not written."""
         if arrays and exchange < self._num_exchanges:
             self._store.put(f"current-{exchange}", arrays, self._metadata(round, exchange))
 
@@ -148,9 +154,10 @@ class _Memory:
 class _Folder:
     """Named states as files of one folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, durable: bool) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
+        self._durable = durable
         ours = [path for pattern in _OURS for path in sorted(folder.glob(pattern))]
         for path in ours:
             if path.suffix == checkpoint.TEMPORARY_SUFFIX:
@@ -162,12 +169,13 @@ class _Folder:
         return checkpoint.read(self._path(name))[0] if name in self.metadata else None
 
     def put(self, name: str, arrays: Arrays, metadata: dict[str, str]) -> None:
-        checkpoint.write(self._path(name), arrays, metadata)
+        checkpoint.write(self._path(name), arrays, metadata, self._durable)
         self.metadata[name] = metadata
 
     def rename(self, name: str, other: str) -> None:
         self._path(name).replace(self._path(other))
-        checkpoint.sync_folder(self._folder)
+        if self._durable:
+            checkpoint.sync_folder(self._folder)
         self.metadata[other] = self.metadata.pop(name)
 
     def remove(self, name: str) -> None:

@@ -13,7 +13,7 @@ from models.tasks import TESTED, in_task, response
 
 
 def evaluate(client: Client, x: torch.Tensor, y: torch.Tensor, rules: Sequence[str]) -> dict[str, int]:
-    """Return how many of the test samples `x`, `y` each rule gets right; the net's mode is left as it was."""
+    """Return how many of the test samples `x`, `y` each rule gets right that the client has; the net keeps its mode."""
     return {rule: int((said_B == y).sum()) for rule, said_B in predictions(client, x, rules).items()}
 
 
@@ -33,7 +33,8 @@ def evaluate_by_task(
 
 
 def predictions(client: Client, x: torch.Tensor, rules: Sequence[str]) -> dict[str, torch.Tensor]:
-    """Return what each rule takes each sample for, class ids [B], -1 where it cannot say."""
+    """Return what each rule that the client has takes each sample for, class ids [B], -1 where it cannot say."""
+    rules = [rule for rule in rules if client.has_rule(rule)]
     if not len(x):
         return dict.fromkeys(rules, torch.zeros(0, dtype=torch.int64, device=x.device))
     features_BD = torch.cat(list(feature_batches(client.context.net, x)))

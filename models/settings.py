@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -95,6 +96,16 @@ def split_address(address: str) -> tuple[str, int] | None:
     if parts is None or int(parts["port"]) > 65535:
         return None
     return parts["ipv6"] or parts["host"], int(parts["port"])
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a host, as `split_address` returns it, is this machine under an address that no other can reach."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _read_value(text: str) -> Any:

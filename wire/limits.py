@@ -27,6 +27,9 @@ MAX_RANK = 8
 MAX_ENTRIES = 2**40
 """Entries of one array, an empty dimension counted as 1: keeps shapes such as (0, 2**62) out of numpy."""
 
+MAX_SAMPLES = 2**32 - 1
+"""Samples that a client may announce, of a class and together: what a `u32` count holds."""
+
 MAX_UNIVERSE = 2**31
 """The positions that an index set chooses among: sums of positions stay inside 64 bits."""
 

@@ -204,6 +204,8 @@ class RefusalCode:
     LABEL_MAP = "label_map"
     CLIENT_ID = "client_id"
     MODEL = "model"
+    KEY = "key"
+    LEFT_OUT = "left_out"
 
     UNKNOWN_SESSION = "unknown_session"
     NOT_OPEN = "not_open"

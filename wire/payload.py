@@ -225,9 +225,9 @@ def values(*dims: str) -> Any:
     return field(metadata={"kind": "values", "dims": dims})
 
 
-def counts(*dims: str) -> Any:
-    """Declare an array of sample counts, carried as `u32`."""
-    return field(metadata={"kind": "counts", "dims": dims})
+def counts(*dims: str, of_samples: bool = True) -> Any:
+    """Declare an array of counts, carried as `u32`: of train samples, of which no client has more than it announced."""
+    return field(metadata={"kind": "counts", "dims": dims, "of_samples": of_samples})
 
 
 def class_ids(dim: str) -> Any:

@@ -114,7 +114,10 @@ def apps(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
     calls: list[Call] = []
 
     def app(name: str) -> Any:
-        def enter(config: RunConfig, modules: Path, init_from: Path | None, folder: RunFolder | None = None) -> int:
+        def enter(
+            config: RunConfig, modules: Path, init_from: Path | None, folder: RunFolder | None = None, *rest: Any
+        ) -> int:
+            assert rest in ((), (False,))
             calls.append((name, config, modules, init_from, folder))
             return ExitCode.FAILED
 
@@ -164,7 +167,7 @@ def test_a_run_goes_on_with_its_own_settings_and_modules(command: str, apps: lis
     ("args", "said"),
     [
         (["serve", "--resume", "x", "--init-from", "y"], "not allowed with argument"),
-        (["simulate", "--resume", "x"], "unrecognized arguments: --resume"),
+        (["simulate", "--resume", "x"], "x: expected a run folder with a config.toml, got nothing"),
         (["serve"], "serve: expected --config FILE, or --resume RUN_DIR"),
         (["serve", "--resume", "no-such-folder"], "no-such-folder: expected a run folder with a config.toml"),
     ],

@@ -93,9 +93,10 @@ def test_loopback_addresses_are_bound_in_plaintext(bind: str) -> None:
 @pytest.mark.parametrize(
     "bind", ["0.0.0.0:7071", "192.168.1.4:7071", "server:7071", "[::]:7071", "*:7071", "128.0.0.1:1"]
 )
-def test_any_other_address_is_refused_with_a_way_out(bind: str) -> None:
-    message = refused([f'transport.bind="{bind}"'])
-    for part in ("[transport]: bind", bind, "loopback address", "security = 'none'", "unencrypted", "ssh -N -L 7071"):
+def test_any_other_address_needs_encryption(bind: str) -> None:
+    assert load(None, [f'transport.bind="{bind}"']).transport.is_encrypted
+    message = refused([f'transport.bind="{bind}"', "transport.security=none"])
+    for part in ("[transport]: bind", bind, "loopback address", "security = 'none'", "unencrypted", "keys init"):
         assert part in message
 
 
@@ -143,7 +144,8 @@ def test_any_other_address_is_refused_with_a_way_out(bind: str) -> None:
         ("wire.value_dtype=f64", "--set [wire]: value_dtype = 'f64': expected 'f32' or 'f16' or 'bf16' or 'i8'"),
         ("transport.bind=7071", "--set [transport]: bind = 7071: expected `str`, got `int`"),
         ("transport.bind=localhost", "--set [transport]: bind = 'localhost': expected host:port"),
-        ("transport.security=curve", "--set [transport]: security = 'curve': expected 'none'"),
+        ("transport.security=tls", "--set [transport]: security = 'tls': expected 'curve' or 'none'"),
+        ("transport.keys=", "--set [transport]: keys = '': expected a folder"),
         ("transport.max_message_bytes=1", "--set [transport]: max_message_bytes = 1: expected `int` >= 65536"),
         ("transport.heartbeat_s=0", "--set [transport]: heartbeat_s = 0: expected `float` > 0.0"),
     ],

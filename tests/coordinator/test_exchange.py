@@ -26,6 +26,10 @@ DIMS = {"C": 2, "D": 3, "K": 4}
 DOWNLINK = pack(EMPTY)
 
 
+def anything(record: Record) -> None:
+    """Refuse nothing."""
+
+
 def open_exchange(declared: Exchange | None = DECLARED) -> OpenExchange:
     return OpenExchange(2, 0, declared, DOWNLINK)
 
@@ -36,7 +40,7 @@ def uplink(**changes: Any) -> Packed:
 
 
 def test_an_uplink_of_the_exchange_fits() -> None:
-    assert open_exchange().misfit(uplink(), DIMS, {}) is None
+    assert open_exchange().misfit(uplink(), DIMS, {}, anything) is None
 
 
 @pytest.mark.parametrize(
@@ -71,28 +75,28 @@ def test_an_uplink_of_the_exchange_fits() -> None:
     ],
 )
 def test_a_misfit_says_the_exchange_what_was_expected_and_what_came(packed: Packed, misfit: str) -> None:
-    assert open_exchange().misfit(packed, DIMS, {}) == misfit
+    assert open_exchange().misfit(packed, DIMS, {}, anything) == misfit
 
 
 def test_values_that_are_not_finite_are_a_misfit() -> None:
     packed = uplink()
     broken = np.frombuffer(packed.buffer, np.uint8).copy()
     broken[4:8] = np.frombuffer(np.float32("nan").tobytes(), np.uint8)
-    text = open_exchange().misfit(packed._replace(buffer=broken.tobytes()), DIMS, {})
+    text = open_exchange().misfit(packed._replace(buffer=broken.tobytes()), DIMS, {}, anything)
     assert text == "exchange 'prototypes': field 'prototypes': expected finite values, got nan at [0, 1]"
 
 
 def test_headers_that_do_not_add_up_are_a_misfit() -> None:
     packed = uplink()
-    text = open_exchange().misfit(packed._replace(buffer=bytes(packed.buffer)[:-1]), DIMS, {})
+    text = open_exchange().misfit(packed._replace(buffer=bytes(packed.buffer)[:-1]), DIMS, {}, anything)
     assert text == "exchange 'prototypes': payload: expected 36 bytes of arrays, got 35"
 
 
 def test_the_evaluation_takes_empty_uplinks_only() -> None:
     evaluation = open_exchange(None)
-    assert evaluation.misfit(pack(EMPTY), {}, {}) is None
+    assert evaluation.misfit(pack(EMPTY), {}, {}, anything) is None
     expected = "exchange 'evaluation': expected fields [], got ['classes', 'counts', 'prototypes']"
-    assert evaluation.misfit(uplink(), {}, {}) == expected
+    assert evaluation.misfit(uplink(), {}, {}, anything) == expected
 
 
 def never_loaded(client: str) -> bytes:

@@ -63,13 +63,16 @@ class Hall:
             lambda client: self.told.append(f"{client} is gone"),
             lambda client, constant, frames: self.told.append(f"{client} was sent {constant.name}"),
             lambda text: self.notes.append(text),
+            lambda code, reason: self.turned_away.append((code, reason)),
         )
         self.told: list[str] = []
         self.notes: list[str] = []
+        self.turned_away: list[tuple[str, str]] = []
         self.sent: list[tuple[bytes, Message]] = []
         self.cut: set[bytes] = set()
+        self.quiet_s: dict[bytes, float] = {}
         self.at = 0.0
-        self.lobby = Lobby(SPEC, method, welcome, self._send, events)
+        self.lobby = Lobby(SPEC, method, welcome, self._send, self.quiet_s.get, events)
         if is_open:
             self.lobby.open(constants)
 
@@ -79,8 +82,8 @@ class Hall:
         self.sent.append((route, decode(frames)[0]))
         return True
 
-    def take(self, route: bytes, message: Message) -> str | None:
-        return self.lobby.take(route, message, self.at)
+    def take(self, route: bytes, message: Message, owner: str | None = None) -> str | None:
+        return self.lobby.take(route, owner, message, self.at)
 
     def hello(self, client: str, route: bytes, incarnation: int = 1, **changes: Any) -> list[Message]:
         """Let a client say hello and return what came back by its route."""
@@ -108,6 +111,52 @@ def test_a_client_is_welcomed_and_takes_part_once_it_is_ready() -> None:
     assert hall.told == ["a is ready"]
     assert hall.lobby.announced == {"a": ready()}
     assert hall.take(b"1", Progress(RUN, 1, 0, 1, 2)) == "a"
+
+
+# Connections that speak for one client alone
+
+
+def test_a_key_lets_its_own_client_in_and_no_other() -> None:
+    hall = Hall()
+    hello = Hello(OURS, "b", 1)
+    assert hall.take(b"1", hello, owner="a") is None
+    text = "the key is that of a, the client says that it is b"
+    assert refusal(hall.answers(b"1")) == ("key", text, True)
+    assert hall.turned_away == [("key", text)]
+    assert hall.lobby.clients == []
+    hall.take(b"1", hello, owner="b")
+    assert hall.lobby.clients == ["b"]
+
+
+def test_a_route_that_comes_back_with_another_key_does_not_speak_for_who_had_it() -> None:
+    hall = Hall()
+    hall.take(b"1", Hello(OURS, "a", 1), owner="a")
+    hall.answers(b"1")
+    assert hall.take(b"1", ready(), owner="b") is None
+    assert refusal(hall.answers(b"1"))[0] == "unknown_session"
+    assert hall.take(b"1", ready(), owner="a") == "a"
+
+
+def test_a_barred_connection_is_gone() -> None:
+    hall = Hall()
+    hall.join("a")
+    hall.lobby.bar(b"a", "the key of a was revoked", hall.at)
+    assert (hall.lobby.clients, hall.told, hall.notes[-1]) == (
+        [],
+        ["a is ready", "a is gone"],
+        "a is gone: the key of a was revoked",
+    )
+
+
+def test_a_client_that_is_left_out_is_told_so_now_and_whenever_it_comes_again() -> None:
+    hall = Hall()
+    hall.join("a")
+    hall.lobby.leave_out("a", "too many refusals", hall.at)
+    assert refusal(hall.answers(b"a")) == ("left_out", "too many refusals", True)
+    assert (hall.lobby.clients, hall.told) == ([], ["a is ready", "a is gone"])
+    assert refusal(hall.hello("a", b"2", incarnation=2)) == ("left_out", "too many refusals", True)
+    assert hall.turned_away == [("left_out", "too many refusals")] * 2
+    assert isinstance(hall.hello("b", b"3")[0], Welcome)
 
 
 # Refused by name
@@ -149,7 +198,7 @@ def test_another_feature_dim_is_refused_with_both_numbers() -> None:
     text = "the run's feature_dim is 6, a's net has 50"
     assert refusal(hall.join("a", feature_dim=50)) == ("feature_dim", text, True)
     assert (hall.told, hall.lobby.announced) == ([], {})
-    assert hall.notes[-1] == f"a is refused: {text}"
+    assert hall.turned_away == [("feature_dim", text)]
 
 
 @pytest.mark.parametrize(
@@ -273,6 +322,18 @@ def test_a_ping_is_answered_and_counts_as_a_sign_of_life() -> None:
     assert hall.lobby.next_wakeup() == 9.0 + 2 * HEARTBEAT_S
 
 
+def test_a_client_in_the_middle_of_a_long_message_is_not_silent() -> None:
+    hall = Hall()
+    hall.hello("a", b"1")
+    hall.at, hall.quiet_s[b"1"] = 2 * HEARTBEAT_S, 0.5
+    hall.lobby.tick(hall.at)
+    assert hall.lobby.clients == ["a"]
+    assert hall.lobby.next_wakeup() == 4 * HEARTBEAT_S - 0.5
+    hall.at, hall.quiet_s[b"1"] = 4 * HEARTBEAT_S - 0.5, 2 * HEARTBEAT_S
+    hall.lobby.tick(hall.at)
+    assert hall.lobby.clients == []
+
+
 def test_silent_and_leaving_clients_are_gone_and_people_hear_why() -> None:
     hall = Hall()
     hall.join("a")
@@ -341,3 +402,19 @@ def test_those_who_came_again_or_left_before_the_opening_are_welcomed_once_or_no
     hall.lobby.open([MASKS])
     assert [len(hall.answers(route)) for route in (b"1", b"2", b"3")] == [0, 2, 0]
     assert hall.told == ["b is gone", "a was sent masks"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"num_train": 2**32, "class_counts": [2**32, 0, 0, 0]}, "label_map"),
+        ({"num_test": 2**64 - 1}, "label_map"),
+        ({"test_counts": [-1, 0, 0, 0]}, "label_map"),
+        ({"num_parameters": 2**63}, "model"),
+        ({"num_buffers": -1}, "model"),
+    ],
+)
+def test_absurd_numbers_are_refused(changes: dict[str, Any], code: str) -> None:
+    hall = Hall()
+    assert refusal(hall.join("a", **changes))[::2] == (code, True)
+    assert hall.told == []

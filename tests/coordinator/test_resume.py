@@ -41,7 +41,7 @@ def test_the_clients_of_another_place_cannot_be_started_here(tmp_path: Path) -> 
 
 def test_a_simulated_run_cannot_go_on(tmp_path: Path) -> None:
     text = refused(stored_run(tmp_path, "simulate"), "loopback")
-    assert text == "a run of simulate; expected the command none (it can only be started anew), got loopback"
+    assert text == "a run of simulate; expected the command simulate, got loopback"
 
 
 def test_a_run_that_was_kept_in_memory_is_gone(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from coordinator.round_events import (
     Restored,
     SendTask,
 )
-from coordinator.rounds import Phase, Position
+from coordinator.rounds import RETURN_S, Phase, Position
 from tests.coordinator.round_driver import DEADLINE_S, MAX_EXCHANGE_S, Run, refused, tasks
 
 
@@ -308,6 +308,20 @@ def test_a_run_that_was_over_is_over_again(position: Position, end: Finish) -> N
     assert run.rounds.conclusion() == end
     assert run.tick(0.0) == [end]
     assert run.rounds.phase is Phase.OVER
+
+
+def test_a_run_that_was_killed_when_it_was_over_waits_for_those_who_took_part() -> None:
+    run = Run(Position(4, base=3, kept=dict.fromkeys("abcd", 3), is_evaluated=True, is_told=False))
+    assert run.tick(0.0) == []
+    assert run.ready("abc") == []
+    assert run.ready("d") == [Finish("finished")]
+
+
+def test_it_does_not_wait_for_ever() -> None:
+    run = Run(Position(4, base=3, is_evaluated=True, is_told=False))
+    assert run.tick(0.0) == []
+    assert run.rounds.next_wakeup() == RETURN_S
+    assert run.tick(RETURN_S) == [Finish("finished")]
 
 
 def test_an_update_that_comes_before_its_exchange_is_open_again_is_early() -> None:

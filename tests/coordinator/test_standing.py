@@ -48,7 +48,7 @@ def store(store_path: Path) -> Iterator[Store]:
 
 
 def standing(store: Store) -> Standing:
-    return read_standing(store, RUN_ID, NUM_EXCHANGES)
+    return read_standing(store, RUN_ID, NUM_EXCHANGES, is_encrypted=True, is_told=True)
 
 
 def state(value: float) -> Packed:
@@ -111,8 +111,8 @@ def test_an_open_exchange_goes_on_with_its_cohort_and_its_updates(store: Store) 
     assert (large.client, large.is_spilled, large.packed) == ("b", True, packed_update("b")._replace(buffer=b""))
     for held in found.updates:
         packed = packed_update(held.client)
-        assert held.task_cost == Cost.of(DOWNLINK, task)
-        assert held.cost == Cost.of(packed, encode(Update(run_token(RUN_ID), 2, 1, EVALUATIONS), packed))
+        assert held.task_cost == Cost.of(DOWNLINK, task, True)
+        assert held.cost == Cost.of(packed, encode(Update(run_token(RUN_ID), 2, 1, EVALUATIONS), packed), True)
     assert (small.report, large.report) == (Report.of(EVALUATIONS, TIMING), Report(EVALUATIONS))
 
 

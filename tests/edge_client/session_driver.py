@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from edge_client.session import Session, Work
+from edge_client.session import Link, Session, Work
 from edge_client.session_events import (
     Event,
     Exit,
@@ -49,6 +49,10 @@ class Client:
     def current_work(self) -> Work:
         """Where the session's work is; a call, since mypy takes an attribute for unchanged after an assertion."""
         return self.session.work
+
+    def current_link(self) -> Link:
+        """Where the session's link is; see `current_work`."""
+        return self.session.link
 
     def feed(self, make: Callable[..., Event], *content: Any) -> list[Instruction]:
         return self.session.handle(make(*content, at=self.at))

@@ -14,6 +14,8 @@ from edge_client.config import load
 from wire.exit_codes import ExitCode
 from wire.version import PROTOCOL_VERSION
 
+PLAIN = "coordinator.security=none"
+
 
 def edge_client(*args: str | Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "edge_client", *map(str, args)]
@@ -90,9 +92,9 @@ def test_run_enters_the_app_and_returns_its_code(
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     path = tmp_path / "client.toml"
     path.write_text('[client]\nid = "a"\n')
-    code = cli.main(["run", "--config", str(path), "--set", "data.index=1", *args])
+    code = cli.main(["run", "--config", str(path), "--set", "data.index=1", "--set", PLAIN, *args])
     assert code == ExitCode.REFUSED
-    assert calls == [(load(path, ["data.index=1"]), tmp_path, once, lifeline)]
+    assert calls == [(load(path, ["data.index=1", PLAIN]), tmp_path, None, once, lifeline)]
 
 
 @pytest.mark.parametrize(("plugin_dir", "expected"), [("", "."), ("mine", "mine"), ("/opt/mine", "/opt/mine")])
@@ -101,7 +103,7 @@ def test_plugins_are_looked_for_from_the_folder_of_the_config(
 ) -> None:
     folders: list[Path] = []
 
-    def enter(config: Any, folder: Path, once: bool, lifeline: int | None) -> int:
+    def enter(config: Any, folder: Path, *rest: Any) -> int:
         folders.append(folder)
         return ExitCode.FINISHED
 
@@ -111,5 +113,5 @@ def test_plugins_are_looked_for_from_the_folder_of_the_config(
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     path = tmp_path / "client.toml"
     path.write_text(f'[client]\nid = "a"\nplugin_dir = "{plugin_dir}"\n[data]\nindex = 0\n')
-    cli.main(["run", "--config", str(path)])
+    cli.main(["run", "--config", str(path), "--set", PLAIN])
     assert folders == [tmp_path / expected]

@@ -58,7 +58,7 @@ def test_addresses_to_call(address: str) -> None:
         ),
         (
             "coordinator.public_key=abc",
-            "--set [coordinator]: public_key = 'abc': expected nothing: connections are plain",
+            "--set [coordinator]: public_key = 'abc': expected 64 hexadecimal characters, in lower case, as",
         ),
         ("data.source=disk", "--set [data]: source = 'disk': expected 'run' or 'npz'"),
         ("data.source=npz", "--set [data]: root = '': expected the path of an npz file (source = 'npz' needs it)"),

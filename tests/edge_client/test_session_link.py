@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from edge_client.reconnect import MAX_DELAY_S
-from edge_client.session import JOIN_S, Link, Work
+from edge_client.session import JOIN_S, MAX_BROKEN_OFF, Link, Work
 from edge_client.session_events import (
     CloseLink,
     DropUplink,
+    Exit,
     Instruction,
+    LinkLost,
+    LinkRefused,
+    Moved,
     OpenLink,
     Prepare,
     Say,
@@ -16,6 +20,7 @@ from edge_client.session_events import (
     Ticked,
 )
 from tests.edge_client.session_driver import HEARTBEAT_S, LARGE, READY, RUN, Client, refusal, welcome
+from wire.exit_codes import ExitCode
 from wire.messages import Goodbye, Offer, Ping, Pong
 
 
@@ -85,6 +90,19 @@ def test_a_welcome_that_does_not_come_is_not_waited_for() -> None:
     assert client.tick(JOIN_S - 0.001) == []
     text = "no welcome from the coordinator; trying again, at most every 20 s"
     assert client.tick(JOIN_S) == [CloseLink(), Say(text)]
+
+
+def test_a_coordinator_in_the_middle_of_a_long_message_is_not_silent() -> None:
+    client = Client().prepare()
+    client.feed(Ticked)
+    joined_at = client.at
+    client.at = joined_at + 1.9 * HEARTBEAT_S
+    client.session.handle(Moved(client.at))
+    client.session.handle(Moved(joined_at))
+    client.tick(joined_at + 3.8 * HEARTBEAT_S)
+    assert client.session.link is Link.UP
+    client.tick(joined_at + 3.9 * HEARTBEAT_S)
+    assert client.current_link() is Link.DOWN
 
 
 def test_a_silent_coordinator_is_noticed_in_two_heartbeats() -> None:
@@ -157,3 +175,47 @@ def test_messages_that_no_session_expects_change_nothing() -> None:
     client = Client().hold()
     assert client.hear(Pong()) == client.hear(Goodbye("")) == client.hear(Offer(RUN, 1, 0, LARGE)) == []
     assert client.current_work() is Work.HOLDING
+
+
+# A coordinator that will not have it
+
+
+def test_a_refused_link_ends_the_client() -> None:
+    client = Client()
+    client.feed(Ticked)
+    assert client.feed(LinkRefused, "not enrolled") == [Exit(ExitCode.REFUSED, "not enrolled")]
+
+
+def broken_off(client: Client) -> list[Instruction]:
+    """Let a coordinator break off the handshake, and the client try again."""
+    found = client.session.handle(LinkLost("broken off", client.at, broken_off=True))
+    if not any(isinstance(instruction, Exit) for instruction in found):
+        client.tick()
+    return found
+
+
+def test_handshakes_that_are_broken_off_again_and_again_mean_another_key() -> None:
+    client = Client()
+    client.feed(Ticked)
+    *before, last = [broken_off(client) for _ in range(MAX_BROKEN_OFF)]
+    assert not any(isinstance(instruction, Exit) for found in before for instruction in found)
+    (end,) = last
+    assert isinstance(end, Exit)
+    assert end.code is ExitCode.REFUSED
+    assert end.reason.startswith("broken off 3 times: expected a coordinator with the secret key to [coordinator]")
+
+
+def test_one_that_was_only_restarted_does_not_end_the_client() -> None:
+    client = Client()
+    client.feed(Ticked)
+    for _ in range(3):
+        for _ in range(MAX_BROKEN_OFF - 1):
+            broken_off(client)
+        client.cut("nobody listens")
+        client.tick()
+    for _ in range(MAX_BROKEN_OFF - 1):
+        broken_off(client)
+    assert Prepare(welcome()) in client.hear(welcome())
+    client.cut()
+    client.tick()
+    assert not any(isinstance(instruction, Exit) for instruction in broken_off(client))

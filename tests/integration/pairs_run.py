@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
-import tomli_w
 
 from coordinator.config import RunConfig
 from models.checkpoint import state_hash
@@ -19,6 +18,7 @@ from models.methods.api import Update
 from models.spec import RunSpec, read_section
 from tests.integration.plugins import pairs
 from tests.integration.processes import Coordinator, Process, Processes, until
+from tests.integration.served_run import ServedRun, client_id
 
 METHOD = "pairs:METHOD"
 
@@ -61,15 +61,12 @@ class Gates:
             until((self.folder / f"{name}.here").exists, f"{name} is at its gate")
 
 
-class PairsRun:
+class PairsRun(ServedRun):
     """Everything of one run; settings are tables of `run.toml` over those that `__init__` lists."""
 
     def __init__(self, folder: Path, processes: Processes) -> None:
-        self.folder = folder
-        self.processes = processes
         self.gates = Gates(folder / "gates")
-        self.config_path = folder / "run.toml"
-        self._tables: dict[str, dict[str, Any]] = {
+        tables: dict[str, dict[str, Any]] = {
             "run": {"num_rounds": 2},
             "method": {"name": METHOD, "gates": str(self.gates.folder)},
             "round": {"deadline_s": 60.0},
@@ -82,71 +79,40 @@ class PairsRun:
         }  # fmt: skip
         shutil.copy(pairs.__file__, folder)
         save_samples(folder / "data.npz", 40)
-        self.configure()
-
-    def configure(self, **tables: Mapping[str, Any]) -> None:
-        """Lay settings over those at hand and write the config."""
-        for name, table in tables.items():
-            self._tables.setdefault(name, {}).update(table)
-        self.config_path.write_text(tomli_w.dumps(self._tables))
+        super().__init__(folder, processes, tables)
 
     def loopback(self, *arguments: str, name: str = "loopback") -> Coordinator:
         """Start coordinator and clients in one go."""
         return self.processes.coordinator("loopback", "--config", self.config_path, *arguments, name=name)
-
-    def serve(self, *arguments: str, name: str = "coordinator") -> Coordinator:
-        """Start a coordinator alone."""
-        return self.processes.coordinator("serve", "--config", self.config_path, *arguments, name=name)
-
-    def client(
-        self, index: int, address: str, *, name: str = "", stays: bool = False, **tables: Mapping[str, Any]
-    ) -> Process:
-        """Start the client of an index, for one run or to stay; `name` tells it from another one of the same id."""
-        client, name = client_id(index), name or client_id(index)
-        own: dict[str, dict[str, Any]] = {
-            "client": {"id": client, "dir": str(self.folder / "state"), "plugins": self._plugins()},
-            "coordinator": {"address": address},
-            "data": {"index": index},
-        }
-        for table, settings in tables.items():
-            own.setdefault(table, {}).update(settings)
-        path = self.folder / f"{name}.toml"
-        path.write_text(tomli_w.dumps(own))
-        return self.processes.client(path, *([] if stays else ["--once"]))
 
     def serve_all(self, *indices: int) -> tuple[Coordinator, list[Process]]:
         """Start a coordinator and the clients of these indices."""
         coordinator = self.serve()
         return coordinator, [self.client(index, coordinator.address) for index in indices]
 
-    def resume(self, ended: Coordinator, *arguments: str, name: str = "resumed") -> Coordinator:
-        """Start a coordinator that goes on with a served run, where the clients of that look for it."""
-        bind = f"transport.bind={ended.address}"
-        return self.processes.coordinator("serve", "--resume", ended.folder, "--set", bind, *arguments, name=name)
-
     def expected_hashes(self, rounds: Sequence[Counted | None]) -> list[str]:
         """Return what the global hashes must be after these rounds, None being a failed one."""
+        return list(_hashes(self._config(), rounds))
+
+    def class_counts(self, index: int) -> list[int]:
+        """Return how many train samples of each class the client of an index has."""
+        data = load_client_data(self._config().spec("", CLASSES), index)
+        return [int(count) for count in np.bincount(data.train_y, minlength=len(CLASSES))]
+
+    def _config(self) -> RunConfig:
         tables = {**self._tables, "method": {"name": f"{pairs.__name__}:METHOD"}}
-        return list(_hashes(read_section(RunConfig, tables, "run.toml"), rounds))
+        return read_section(RunConfig, tables, "run.toml")
 
     def undisturbed_hashes(self) -> list[str]:
         """Return what the global hashes must be if everybody is counted in every round."""
         everybody = range(self._tables["data"]["num_clients"])
         return self.expected_hashes([Counted(everybody, everybody)] * self._tables["run"]["num_rounds"])
 
-    def _plugins(self) -> list[str]:
-        return [METHOD, *(name for name in (self._tables["data"]["partition"],) if ":" in name)]
-
 
 def save_samples(path: Path, num: int, label: int | None = None) -> None:
     """Write a data set of so many samples, all with this label or with those of all classes in turn."""
     labels = np.arange(num) % len(CLASSES) if label is None else np.full(num, label)
     np.savez(path, x=np.zeros((num, 4), np.float32), y=labels)
-
-
-def client_id(index: int) -> str:
-    """Return the id that loopback gives the client of this index, too."""
-    return f"client-{index:02d}"
 
 
 def counted_in(coordinator: Coordinator) -> list[Counted | None]:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -42,7 +42,7 @@ def until(found: Callable[[], T | None], what: str, within_s: float = WAIT_S) ->
 class Process:
     """One daemon that was started."""
 
-    def __init__(self, command: Sequence[str], folder: Path, name: str, mark: str) -> None:
+    def __init__(self, command: Sequence[str], folder: Path, name: str, environment: Mapping[str, str]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.name = name
         self._out, self._err = folder / f"{name}.out", folder / f"{name}.err"
@@ -50,7 +50,7 @@ class Process:
             self._popen = subprocess.Popen(
                 [sys.executable, "-I", "-m", *command],
                 cwd=folder,
-                env={**os.environ, MARK: mark},
+                env={**os.environ, **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
@@ -64,7 +64,16 @@ class Process:
     @property
     def ended(self) -> bool:
         """Whether it has ended."""
-        return self._popen.poll() is not None
+        return self.poll() is not None
+
+    def poll(self) -> int | None:
+        """Return its exit code, None while it runs; the negative number of the signal if it was killed."""
+        return self._popen.poll()
+
+    def forget(self) -> None:
+        """Drop what it has said, so that the next one of the name is not taken for it."""
+        for path in (self._out, self._err):
+            path.write_text("")
 
     @property
     def printed(self) -> list[str]:
@@ -165,6 +174,7 @@ class Processes:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._mark = uuid.uuid4().hex
+        self.environment: dict[str, str] = {MARK: self._mark}
         self._started: list[Process] = []
 
     def coordinator(self, *arguments: str | Path, name: str = "coordinator") -> Coordinator:
@@ -204,7 +214,7 @@ class Processes:
             return False
 
     def _start(self, kind: type[ProcessT], package: str, arguments: Sequence[str | Path], name: str) -> ProcessT:
-        process = kind([package, *map(str, arguments)], self._folder, name, self._mark)
+        process = kind([package, *map(str, arguments)], self._folder, name, self.environment)
         self._started.append(process)
         return process
 

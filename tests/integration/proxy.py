@@ -15,6 +15,7 @@ class Proxy:
     def __init__(self, target: str = "") -> None:
         self.target = target
         self.num_connections = 0
+        self.num_bytes_up = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = "{}:{}".format(*self._listener.getsockname())
         self._others: dict[socket.socket, socket.socket] = {}
@@ -74,6 +75,7 @@ class Proxy:
             return
         try:
             content = end.recv(65536)
+            self.num_bytes_up += len(content) if end not in self._from_target else 0
             if content and not (self._muted and end in self._from_target):
                 self._others[end].sendall(content)
         except OSError:

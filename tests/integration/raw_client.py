@@ -11,6 +11,7 @@ import zmq
 from wire.encoding import Packed, decode, encode, pack
 from wire.messages import Hello, Message, Ready, Welcome
 from wire.payload import Record
+from wire.sockets.keys import KeyPair
 from wire.tensors import Buffer
 from wire.version import PROTOCOL_VERSION
 
@@ -22,12 +23,16 @@ MessageT = TypeVar("MessageT", bound=Message)
 class RawClient:
     """One connection to a coordinator, for as long as it is entered."""
 
-    def __init__(self, address: str, client: str) -> None:
+    def __init__(self, address: str, client: str, own: KeyPair | None = None, server_key: str = "") -> None:
         self.client = client
         self.run = 0
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads=1)
         self._socket = self._context.socket(zmq.DEALER)
         self._socket.setsockopt(zmq.RCVTIMEO, round(WAIT_S * 1000))
+        if own is not None:
+            self._socket.setsockopt(zmq.CURVE_SERVERKEY, bytes.fromhex(server_key))
+            self._socket.setsockopt(zmq.CURVE_PUBLICKEY, bytes.fromhex(own.public))
+            self._socket.setsockopt(zmq.CURVE_SECRETKEY, bytes.fromhex(own.secret))
         self._socket.connect(f"tcp://{address}")
 
     def __enter__(self) -> RawClient:

@@ -9,10 +9,10 @@ import socket
 
 import numpy as np
 
-from tests.integration.pairs_run import Counted, PairsRun, client_id, counted_in, save_samples
+from tests.integration.pairs_run import Counted, PairsRun, counted_in, save_samples
 from tests.integration.plugins.pairs import Echoes, Sums
 from tests.integration.processes import Process
-from tests.integration.raw_client import RawClient
+from tests.integration.served_run import client_id
 from wire.exit_codes import ExitCode
 from wire.messages import Ack, Grant, Offer, Refusal, Task, Update
 
@@ -80,7 +80,7 @@ def test_a_client_whose_data_do_not_fit_disturbs_nobody(pairs: PairsRun) -> None
 
 def test_a_client_of_another_protocol_version_is_refused_for_good(pairs: PairsRun) -> None:
     coordinator = pairs.serve()
-    with RawClient(coordinator.address, "stranger") as stranger:
+    with pairs.peer(coordinator.address) as stranger:
         stranger.hello(major=99)
         refusal = stranger.expect(Refusal)
     assert (refusal.code, refusal.permanent) == ("version", True)
@@ -99,12 +99,12 @@ def test_junk_on_the_port_changes_nothing(pairs: PairsRun) -> None:
     for content in junk:
         with socket.create_connection((host, int(port))) as connection:
             connection.sendall(content)
-    with RawClient(coordinator.address, "stranger") as stranger:
+    with pairs.peer(coordinator.address) as stranger:
         for frames in ([b""], [b"\xc1"], [b"x", b"y", b"z"], [b"\x91\x01", b""], [os.urandom(1000)]):
             stranger.send_frames(frames)
         stranger.hello(major=99)
         stranger.expect(Refusal)
-    coordinator.hear(r"ignored \d+ messages that are none; the last: ")
+    coordinator.hear(r"turned away \(junk\): stranger sent what is no message: ")
     pairs.gates.open(FIRST)
     assert coordinator.wait() == ExitCode.FINISHED
     assert [client.wait() for client in clients] == [ExitCode.FINISHED] * 2
@@ -144,7 +144,7 @@ def test_malformed_updates_are_refused_and_give_their_grants_back(pairs: PairsRu
     values, one = np.zeros(8, np.float32), np.ones(1, np.uint32)
     good, bad = Sums(values, one), Echoes(values, one)
     with contextlib.ExitStack() as stack:
-        peers = [stack.enter_context(RawClient(coordinator.address, client_id(index))) for index in range(5)]
+        peers = [stack.enter_context(pairs.peer(coordinator.address, client_id(index))) for index in range(5)]
         for peer in peers:
             peer.join([1, 0, 0], feature_dim=8)
         for peer in peers:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tests.integration.pairs_run import PairsRun, client_id
+from tests.integration.pairs_run import PairsRun
 from tests.integration.processes import until
 from tests.integration.proxy import Proxy
+from tests.integration.served_run import client_id
 from wire.exit_codes import ExitCode
 
 CUT, OTHER = client_id(0), client_id(1)

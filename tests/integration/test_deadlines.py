@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import signal
 
-from tests.integration.pairs_run import SILENCE_S, Counted, PairsRun, client_id, counted_in
+from tests.integration.pairs_run import SILENCE_S, Counted, PairsRun, counted_in
 from tests.integration.processes import until
+from tests.integration.served_run import client_id
 from wire.exit_codes import ExitCode
 
 FIRST, SECOND, THIRD = client_id(0), client_id(1), client_id(2)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-from tests.integration.pairs_run import Counted, PairsRun, client_id
+from tests.integration.pairs_run import Counted, PairsRun
 from tests.integration.processes import until
 from tests.integration.proxy import Proxy
+from tests.integration.served_run import client_id
 from wire.exit_codes import ExitCode
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.pairs_run import PairsRun, client_id
+from tests.integration.pairs_run import PairsRun
 from tests.integration.processes import END_S
+from tests.integration.served_run import client_id
 from wire.exit_codes import ExitCode
 
 FIRST = client_id(0)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import signal
 import time
 
-from tests.integration.pairs_run import SILENCE_S, PairsRun, client_id
+from tests.integration.pairs_run import SILENCE_S, PairsRun
 from tests.integration.processes import until
+from tests.integration.served_run import client_id
 from wire.exit_codes import ExitCode
 
 FIRST = client_id(0)

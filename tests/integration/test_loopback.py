@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from tests.integration.pairs_run import CLASSES, METHOD, PairsRun, client_id, save_samples
+from tests.integration.pairs_run import CLASSES, METHOD, PairsRun, save_samples
 from tests.integration.processes import until
+from tests.integration.served_run import client_id
 from wire.exit_codes import ExitCode
 
 SUMMARY_KEYS = {

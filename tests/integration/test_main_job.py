@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.keyring import Keyring
 from tests.integration.processes import WAIT_S, Processes
+from tests.integration.served_run import client_id
 from wire.exit_codes import ExitCode
 
 for needed in ("torch", "sklearn"):
@@ -19,16 +21,18 @@ TORCH_S = 3 * WAIT_S
 """How long a run may take whose clients import torch."""
 
 
-def test_the_examples_run_as_they_stand(processes: Processes) -> None:
-    """The first client is the example, the others are that with another id and index."""
+def test_the_examples_run_as_they_stand(tmp_path: Path, processes: Processes) -> None:
+    """The first client is the example with the coordinator's key, the others are that with another id and index."""
+    keyring = Keyring(tmp_path, map(client_id, range(4)))
     bind = [] if is_free("127.0.0.1:7071") else ["--set", "transport.bind=127.0.0.1:0"]
     coordinator = processes.coordinator("serve", "--config", EXAMPLES / "run.toml", *bind)
     address = ["--set", f"coordinator.address={coordinator.address}"] if bind else []
-    clients = [processes.client(EXAMPLES / "client.toml", "--once", *address)]
-    for index in (1, 2, 3):
-        name = f"client-{index:02d}"
-        other = ["--set", f"client.id={name}", "--set", f"data.index={index}"]
-        clients.append(processes.client(EXAMPLES / "client.toml", "--once", *address, *other, name=name))
+    address += ["--set", f"coordinator.public_key={keyring.coordinator.public}"]
+    clients = []
+    for index, name in enumerate(keyring.pairs):
+        own = ["--set", f"client.key={keyring.secret_file(name)}"]
+        other = ["--set", f"client.id={name}", "--set", f"data.index={index}"] if index else []
+        clients.append(processes.client(EXAMPLES / "client.toml", "--once", *address, *own, *other, name=name))
     assert coordinator.wait(TORCH_S) == ExitCode.FINISHED
     assert [client.wait() for client in clients] == [ExitCode.FINISHED] * 4
     summary = coordinator.summary

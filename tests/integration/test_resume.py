@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.pairs_run import PairsRun, client_id
+from tests.integration.pairs_run import PairsRun
 from tests.integration.processes import Coordinator, Process, Processes, until
+from tests.integration.served_run import client_id
 from tests.integration.simulated import comparable, finished, settings, simulated_here
 from wire.exit_codes import ExitCode
 
@@ -135,6 +136,25 @@ def test_a_stopped_coordinator_says_how_to_go_on_and_its_clients_stay_for_it(pai
     command = coordinator.hear(r"to go on: coordinator (.*)\n")[1]
     assert command == f"serve --resume {coordinator.folder.relative_to(pairs.folder)}"
     assert coordinator.summary["outcome"] == "interrupted"
+    pairs.gates.open(FIRST)
+    see_it_finish(pairs, pairs.resume(coordinator), [])
+    assert [client.stop() for client in clients] == [ExitCode.INTERRUPTED] * 2
+
+
+def test_a_run_is_stopped_by_its_folder(pairs: PairsRun) -> None:
+    def stop() -> list[str]:
+        command = pairs.processes.coordinator("stop", coordinator.folder, name="stop")
+        assert command.wait() == ExitCode.FINISHED, command.said
+        return command.printed
+
+    pairs.gates.shut(FIRST)
+    coordinator = pairs.serve()
+    clients = [pairs.client(index, coordinator.address, stays=True) for index in range(2)]
+    pairs.gates.see(FIRST)
+    run_id = coordinator.folder.name
+    assert stop() == [f"{run_id} is stopped; its outcome: interrupted"]
+    assert coordinator.wait() == ExitCode.INTERRUPTED
+    assert stop()[-1] == f"{run_id} does not run on this machine; its outcome: interrupted"
     pairs.gates.open(FIRST)
     see_it_finish(pairs, pairs.resume(coordinator), [])
     assert [client.stop() for client in clients] == [ExitCode.INTERRUPTED] * 2

@@ -7,8 +7,9 @@ import signal
 import socket
 from collections.abc import Iterator, Sequence
 
-from tests.integration.pairs_run import PairsRun, client_id
+from tests.integration.pairs_run import PairsRun
 from tests.integration.processes import END_S, Process, Processes, until
+from tests.integration.served_run import client_id
 from wire.exit_codes import ExitCode
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)

@@ -2,19 +2,28 @@
 
 ZeroMQ's descriptor is edge-triggered: it wakes the loop once for any number of messages, and a send may eat the
 wake-up of a receive. So every wake-up receives until nothing is left, and every send looks again.
+
+With keys a connection is encrypted by CURVE, and each end has proven that it holds its secret key before any message
+arrives. Why a handshake failed is told by ZeroMQ's monitor; see `gatekeeper` for who is let in.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Any
 
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
+from wire.sockets.keys import KeyPair
+from wire.sockets.tcp import TcpConnection
+
 Context = zmq.Context[zmq.Socket[bytes]]
 """One per process; its sockets are closed before it."""
 
+Socket = zmq.Socket[bytes]
 Frames = Sequence[bytes | memoryview]
 
 LINGER_MS = 500
@@ -23,9 +32,24 @@ LINGER_MS = 500
 MAX_BURST = 256
 """Messages received in one go before the loop may do something else."""
 
+HANDSHAKE_MS = 5000
+"""How long a peer that has connected may take to become one that can speak."""
+
+CURVE_BYTES = 64
+"""More than encryption adds to a frame: what ZeroMQ takes for the size of a frame includes it."""
+
+ANYONE = ""
+"""The key of a peer whose connection is not encrypted."""
+
 # As plain numbers: operations on pyzmq's enumerations cost more than the calls that they are for.
 _MORE, _LAST = int(zmq.NOBLOCK | zmq.SNDMORE), int(zmq.NOBLOCK)
 _EVENTS, _POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
+
+_FAILURES = int(
+    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+)
+_MISMATCH = int(zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
+_CRYPTOGRAPHIC = int(zmq.PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC)
 
 
 def libzmq_version() -> tuple[int, int, int]:
@@ -42,14 +66,20 @@ class AddressInUseError(Exception):
     """The address cannot be bound; the text names it and why."""
 
 
-class _Endpoint:
+class Loss(Enum):
+    """Why a client has no connection."""
+
+    GONE = "it ended, or could not be made"
+    BROKEN_OFF = "the other end broke off the handshake without a word, as one does that has other keys"
+    REFUSED = "the other end will not have it, however often it is tried"
+
+
+class Endpoint:
     """A socket whose messages arrive by callback on the running event loop."""
 
-    def __init__(self, context: Context, kind: int, max_message_bytes: int) -> None:
+    def __init__(self, socket: Socket) -> None:
         self._loop = asyncio.get_running_loop()
-        self._socket = context.socket(kind)
-        self._socket.setsockopt(zmq.LINGER, LINGER_MS)
-        self._socket.setsockopt(zmq.MAXMSGSIZE, max_message_bytes)
+        self._socket = socket
         self._scheduled = False
         self.closed = False
 
@@ -74,13 +104,15 @@ class _Endpoint:
         for _ in range(MAX_BURST):
             if self.closed or not self._has_message():
                 return
-            frames = self._socket.recv_multipart(zmq.NOBLOCK)
             try:
-                self._arrived(frames)
+                self._receive()
             except Exception:
                 self._look_again()  # there may be more, and nothing else would say so
                 raise
         self._look_again()
+
+    def _receive(self) -> None:
+        self._arrived(self._socket.recv_multipart(zmq.NOBLOCK))
 
     def _arrived(self, frames: list[bytes]) -> None:
         raise AssertionError("an endpoint must say what it does with a message")
@@ -97,7 +129,32 @@ class _Endpoint:
         return bool(int(self._socket.getsockopt(_EVENTS)) & _POLLIN)
 
 
-class Router(_Endpoint):
+class _Monitor(Endpoint):
+    """What happens to the connections of a socket, until it is closed, which comes before that socket's own end."""
+
+    def __init__(self, context: Context, watched: Socket, events: int, on_event: Callable[[int, int], None]) -> None:
+        super().__init__(context.socket(zmq.PAIR))
+        self._watched = watched
+        self._on_event = on_event
+        address = f"inproc://monitor-{watched.FD}"
+        self._socket.setsockopt(zmq.RCVHWM, 0)  # a full queue would hold up ZeroMQ's own thread
+        watched.monitor(address, events)
+        self._socket.connect(address)
+        self._listen()
+
+    def close(self) -> None:
+        """Watch no more."""
+        if not self.closed:
+            self._watched.monitor(None, 0)
+            self._socket.setsockopt(zmq.LINGER, 0)
+        super().close()
+
+    def _arrived(self, frames: list[bytes]) -> None:
+        event: dict[str, Any] = dict(parse_monitor_message(frames))
+        self._on_event(int(event["event"]), int(event["value"]))
+
+
+class Router(Endpoint):
     """The coordinator's end: many connections, each known by the route that libzmq gave it."""
 
     def __init__(
@@ -105,27 +162,44 @@ class Router(_Endpoint):
         context: Context,
         address: str,
         max_message_bytes: int,
-        on_message: Callable[[bytes, list[bytes]], None],
+        on_message: Callable[[bytes, str, list[bytes]], None],
+        on_failed: Callable[[str, str], None],
+        own: KeyPair | None = None,
     ) -> None:
         """Bind `host:port` (port 0: any free one) and listen.
+
+        Args:
+            context: the process's own.
+            address: where to listen.
+            max_message_bytes: a larger frame ends its connection.
+            on_message: takes route, the peer's public key (`ANYONE` without keys) and frames of a message.
+            on_failed: hears of each handshake that failed: what kind of failure it is, and in words.
+            own: the keys; None for connections that are not encrypted.
 
         Raises:
             AddressInUseError: the address cannot be bound.
         """
-        super().__init__(context, zmq.ROUTER, max_message_bytes)
+        super().__init__(_socket(context, zmq.ROUTER, max_message_bytes, own is not None))
         self._on_message = on_message
+        self._on_failed = on_failed
+        self._is_encrypted = own is not None
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
-        host, _, port = address.rpartition(":")
-        self._socket.setsockopt(zmq.IPV6, int("[" in host))
-        try:
-            self._socket.bind(f"tcp://{host}:{'*' if port == '0' else port}")
-        except zmq.ZMQError as error:
-            self._socket.close(0)
-            raise AddressInUseError(f"cannot listen on {address}: {error.strerror or error}") from None
-        bound = self._socket.getsockopt(zmq.LAST_ENDPOINT)
-        assert isinstance(bound, bytes)
-        self.address = bound.decode().rstrip("\0").removeprefix("tcp://")
+        self._socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
+        if own is not None:
+            self._socket.setsockopt(zmq.CURVE_SERVER, 1)
+            self._socket.setsockopt(zmq.CURVE_SECRETKEY, bytes.fromhex(own.secret))
+            self._socket.setsockopt(zmq.ZAP_DOMAIN, b"coordinator")
+        self.address = self._bind(address)
+        self._connections: dict[bytes, TcpConnection] = {}
+        self._routes: dict[int, bytes] = {}
+        self._monitor = _Monitor(context, self._socket, _FAILURES | int(zmq.EVENT_DISCONNECTED), self._on_event)
         self._listen()
+
+    def quiet_s(self, route: bytes) -> float | None:
+        """Return for how long nothing has come in on a connection, not even a part of a message; None if unknown."""
+        connection = self._connections.get(route)
+        movement = connection.movement() if connection is not None else None
+        return movement.quiet_s if movement is not None else None
 
     def send(self, route: bytes, frames: Frames) -> bool:
         """Send to one connection; False if it is gone or takes nothing more."""
@@ -135,11 +209,50 @@ class Router(_Endpoint):
             return False
         return True
 
-    def _arrived(self, frames: list[bytes]) -> None:
-        self._on_message(frames[0], frames[1:])
+    def close(self) -> None:
+        """Close now; what was sent last is still delivered for LINGER_MS."""
+        self._monitor.close()
+        super().close()
+
+    def _bind(self, address: str) -> str:
+        host, _, port = address.rpartition(":")
+        self._socket.setsockopt(zmq.IPV6, int("[" in host))
+        try:
+            self._socket.bind(f"tcp://{host}:{'*' if port == '0' else port}")
+        except zmq.ZMQError as error:
+            self._socket.close(0)
+            raise AddressInUseError(f"cannot listen on {address}: {error.strerror or error}") from None
+        bound = self._socket.getsockopt(zmq.LAST_ENDPOINT)
+        assert isinstance(bound, bytes)
+        return bound.decode().rstrip("\0").removeprefix("tcp://")
+
+    def _receive(self) -> None:
+        first = self._socket.recv(zmq.NOBLOCK, copy=False)
+        route, frames = first.bytes, self._socket.recv_multipart(zmq.NOBLOCK)
+        if route not in self._connections:
+            descriptor = int(first.get(zmq.SRCFD))
+            self._connections[route] = TcpConnection(descriptor)
+            self._routes[descriptor] = route
+        self._on_message(route, str(first.get("User-Id")) if self._is_encrypted else ANYONE, frames)
+
+    def _on_event(self, event: int, value: int) -> None:
+        if event == zmq.EVENT_DISCONNECTED:
+            self._connections.pop(self._routes.pop(value, b""), None)
+            return
+        if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+            return  # the gatekeeper has told
+        if event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
+            self._on_failed("handshake", f"a peer broke off its handshake, or took over {HANDSHAKE_MS / 1000:g} s")
+        elif value == _MISMATCH:
+            theirs = "does not encrypt" if self._is_encrypted else "encrypts"
+            self._on_failed("plaintext" if self._is_encrypted else "encrypted", f"a peer {theirs}, unlike this port")
+        elif value == _CRYPTOGRAPHIC:
+            self._on_failed("server_key", "a peer expects another coordinator: its public_key is not ours")
+        else:
+            self._on_failed("handshake", f"a peer sent what is no handshake (ZMTP error 0x{value:x})")
 
 
-class Dealer(_Endpoint):
+class Dealer(Endpoint):
     """A client's end: one connection, made once. A lost one is reported, and it is for the caller to make another."""
 
     def __init__(
@@ -148,20 +261,41 @@ class Dealer(_Endpoint):
         address: str,
         max_message_bytes: int,
         on_message: Callable[[list[bytes]], None],
-        on_lost: Callable[[str], None],
+        on_lost: Callable[[str, Loss], None],
+        own: KeyPair | None = None,
+        server_key: str = "",
     ) -> None:
-        super().__init__(context, zmq.DEALER, max_message_bytes)
+        """Begin to connect; with keys only to the coordinator whose public key is `server_key`."""
+        super().__init__(_socket(context, zmq.DEALER, max_message_bytes, own is not None))
         self._on_message = on_message
         self._on_lost = on_lost
+        self._is_encrypted = own is not None
+        self._is_lost = False
         self._socket.setsockopt(zmq.RECONNECT_IVL, -1)
         self._socket.setsockopt(zmq.SNDHWM, 16)
-        lost = zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED | zmq.EVENT_CONNECT_RETRIED
-        self._monitor = self._socket.get_monitor_socket(lost | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL)
-        self._loop.add_reader(self._monitor.FD, self._drain_monitor)
+        if own is not None:
+            self._socket.setsockopt(zmq.CURVE_SERVERKEY, bytes.fromhex(server_key))
+            self._socket.setsockopt(zmq.CURVE_PUBLICKEY, bytes.fromhex(own.public))
+            self._socket.setsockopt(zmq.CURVE_SECRETKEY, bytes.fromhex(own.secret))
+        self._connection: TcpConnection | None = None
+        self._acked_bytes = 0
+        told = int(zmq.EVENT_CONNECTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED) | _FAILURES
+        self._monitor = _Monitor(context, self._socket, told, self._on_event)
         self._socket.setsockopt(zmq.IPV6, int("[" in address))
         self._socket.connect(f"tcp://{address}")
         self._listen()
-        self._loop.call_soon(self._drain_monitor)
+
+    def quiet_s(self) -> float | None:
+        """Return for how long nothing has moved on the connection, None if that is unknown.
+
+        Parts of a message that come in are movement, and parts of one that is too large to go out at once.
+        """
+        movement = self._connection.movement() if self._connection is not None else None
+        if movement is None:
+            return None
+        is_sending = movement.unsent_bytes > 0 and movement.acked_bytes > self._acked_bytes
+        self._acked_bytes = movement.acked_bytes
+        return 0.0 if is_sending else movement.quiet_s
 
     def send(self, frames: Frames) -> bool:
         """Queue for the coordinator; False if the queue is full."""
@@ -173,20 +307,33 @@ class Dealer(_Endpoint):
 
     def close(self) -> None:
         """Close now; what was sent last is still delivered for LINGER_MS."""
-        if not self.closed:
-            self._loop.remove_reader(self._monitor.FD)
-            self._socket.disable_monitor()
-            self._monitor.close(0)
+        self._monitor.close()
         super().close()
 
-    def _drain_monitor(self) -> None:
-        while not self.closed:
-            try:
-                event = parse_monitor_message(self._monitor.recv_multipart(zmq.NOBLOCK))
-            except zmq.Again:
-                return
-            if event["event"] != zmq.EVENT_CONNECT_RETRIED:
-                self._on_lost("the connection to the coordinator is gone")
+    def _on_event(self, event: int, value: int) -> None:
+        """Report the first loss alone: the others follow from it."""
+        if event == zmq.EVENT_CONNECTED:
+            self._connection = TcpConnection(value)
+        elif not self._is_lost:
+            self._is_lost = True
+            self._on_lost(*self._loss(event, value))
+
+    def _loss(self, event: int, value: int) -> tuple[str, Loss]:
+        if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+            return "this device's key is not enrolled there, was revoked or has expired", Loss.REFUSED
+        if event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL and value == _MISMATCH:
+            ours, theirs = ("encrypted", "not") if self._is_encrypted else ("not encrypted", "encrypted")
+            return f"connections are {ours} here and {theirs} there", Loss.REFUSED
+        if event in (zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL, zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL):
+            return "the handshake was broken off", Loss.BROKEN_OFF
+        return "the connection to the coordinator is gone", Loss.GONE
 
     def _arrived(self, frames: list[bytes]) -> None:
         self._on_message(frames)
+
+
+def _socket(context: Context, kind: int, max_message_bytes: int, is_encrypted: bool) -> Socket:
+    socket = context.socket(kind)
+    socket.setsockopt(zmq.LINGER, LINGER_MS)
+    socket.setsockopt(zmq.MAXMSGSIZE, max_message_bytes + (CURVE_BYTES if is_encrypted else 0))
+    return socket

@@ -39,7 +39,7 @@ class Uplink(Record):
     buffers: np.ndarray = values("F")
     start: np.ndarray = values("S")
     """Where the client started; empty once there is a global model."""
-    num_steps: np.ndarray = counts("one")
+    num_steps: np.ndarray = counts("one", of_samples=False)
     num_train: np.ndarray = counts("one")
 
 

@@ -87,7 +87,7 @@ class Mixtures(Record):
     weights: np.ndarray = values("G")
     means: np.ndarray = values("G", "D")
     deviations: np.ndarray = values("G", "D")
-    num_components: np.ndarray = counts("C")
+    num_components: np.ndarray = counts("C", of_samples=False)
     classes: np.ndarray = class_ids("C")
 
     def by_class(self) -> dict[int, Mixture]:

@@ -10,7 +10,7 @@ from typing import TypeVar
 import pytest
 import zmq
 
-from wire.sockets.zeromq import AddressInUseError, Context, Dealer, Router
+from wire.sockets.zeromq import ANYONE, AddressInUseError, Context, Dealer, Loss, Router
 
 WAIT_S = 10.0
 
@@ -29,12 +29,13 @@ class Hub:
         self.echoes = False
         self.chokes_on: bytes | None = None
         self._bench = bench
-        self.router = bench.keep(Router(bench.context, address, LIMIT, self._take))
+        self.failed: list[str] = []
+        self.router = bench.keep(Router(bench.context, address, LIMIT, self._take, self._take_failure))
 
     def dealer(self, address: str = "") -> Dealer:
         """Connect to the router, or elsewhere."""
         address = address or self.router.address
-        return self._bench.keep(Dealer(self._bench.context, address, LIMIT, self._take_answer, self.lost.append))
+        return self._bench.keep(Dealer(self._bench.context, address, LIMIT, self._take_answer, self._take_loss))
 
     async def route_of(self, dealer: Dealer) -> bytes:
         """Have a dealer say something, and return the route that it came by."""
@@ -43,7 +44,15 @@ class Hub:
         await until(lambda: len(self.came) > before)
         return self.came[-1][0]
 
-    def _take(self, route: bytes, frames: Frames) -> None:
+    def _take_loss(self, reason: str, loss: Loss) -> None:
+        assert loss is Loss.GONE
+        self.lost.append(reason)
+
+    def _take_failure(self, kind: str, text: str) -> None:
+        self.failed.append(kind)
+
+    def _take(self, route: bytes, key: str, frames: Frames) -> None:
+        assert key == ANYONE
         if frames == [self.chokes_on]:
             raise ValueError("cannot swallow this")
         self.came.append((route, frames))
@@ -149,7 +158,7 @@ def test_a_send_does_not_eat_the_wake_up_of_a_receive(bench: Bench) -> None:
             if len(hub.answers) < 1000:
                 assert dealer.send([b"%d" % len(hub.answers)])
 
-        dealer = bench.keep(Dealer(bench.context, hub.router.address, LIMIT, answer, hub.lost.append))
+        dealer = bench.keep(Dealer(bench.context, hub.router.address, LIMIT, answer, lambda *_: None))
         dealer.send([b"0"])
         await until(lambda: len(hub.answers) == 1000)
         assert hub.answers == [[b"%d" % number] for number in range(1000)]

@@ -1,0 +1,146 @@
+"""The coordinator's one port: who may speak through it, and what of that is a message.
+
+Every message is known by the client whose key its connection has proven to hold, and that key must count at the time
+of the message: one that was revoked since is told so and heard no more. Without encryption anybody on this machine may
+speak, for whom he says he is. Nothing that comes in here raises: it is turned away and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from coordinator.config import TransportSection
+from coordinator.enrolment import Verdict
+from coordinator.keys import Keys
+from coordinator.turned_away import TurnedAway
+from wire.encoding import Packed, decode, encode
+from wire.errors import DecodeError, UnknownMessageError
+from wire.messages import Message, Refusal, RefusalCode, Update
+from wire.sockets.gatekeeper import Gatekeeper
+from wire.sockets.zeromq import AddressInUseError, Context, Router
+from wire.timing import Timing, split_timing
+
+Frames = Sequence[bytes | memoryview]
+
+JUNK = "junk"
+"""What is turned away because it is no message."""
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A message that came.
+
+    Attributes:
+        route: the connection, to answer by.
+        owner: the client whose key the connection has, None if it is not encrypted.
+        message: what it says.
+        packed: its payload, if it carries one.
+        frames: all of it as it came, without `timing`.
+        timing: what stood behind an update.
+    """
+
+    route: bytes
+    owner: str | None
+    message: Message
+    packed: Packed | None
+    frames: Frames
+    timing: Timing | None
+
+
+class Door:
+    """Listens from its making on."""
+
+    def __init__(
+        self,
+        transport: TransportSection,
+        keys: Keys | None,
+        on_arrival: Callable[[Arrival], None],
+        on_barred: Callable[[bytes, str], None],
+        turned_away: TurnedAway,
+    ) -> None:
+        """Bind the port; `on_barred` hears of a connection that may speak no more, and why.
+
+        Raises:
+            AddressInUseError: the address cannot be bound.
+        """
+        self._max_bytes = transport.max_message_bytes
+        self._keys = keys
+        self._on_arrival = on_arrival
+        self._on_barred = on_barred
+        self._turned_away = turned_away
+        self._fault = ""
+        self._context = Context(io_threads=1)
+        self._gatekeeper = Gatekeeper(self._context, self._may_enter) if keys is not None else None
+        own = keys.own if keys is not None else None
+        try:
+            self._router = Router(
+                self._context, transport.bind, self._max_bytes, self._on_message, turned_away.add, own
+            )
+        except AddressInUseError:
+            self._close_context()
+            raise
+        self.address = self._router.address
+
+    def quiet_s(self, route: bytes) -> float | None:
+        """Return for how long nothing has come in on a connection, None if that is unknown."""
+        return self._router.quiet_s(route)
+
+    def send(self, route: bytes, frames: Frames) -> bool:
+        """Send to one connection; False if it is gone or takes nothing more."""
+        return self._router.send(route, frames)
+
+    def close(self) -> None:
+        """Close the port; what was sent last is still delivered."""
+        self._router.close()
+        self._close_context()
+
+    def _close_context(self) -> None:
+        if self._gatekeeper is not None:
+            self._gatekeeper.close()
+        self._context.destroy(linger=500)
+
+    def _may_enter(self, key: str, address: str) -> bool:
+        verdict = self._judge(key)
+        if verdict.code:
+            self._turned_away.add(verdict.code, f"{verdict.reason} (from {address})")
+        return not verdict.code
+
+    def _judge(self, key: str) -> Verdict:
+        assert self._keys is not None
+        enrolment = self._keys.enrolment
+        verdict = enrolment.judge(key)
+        if enrolment.fault != self._fault:
+            self._fault = enrolment.fault
+            if self._fault:
+                self._turned_away.note(f"the enrolment list stays as it was: {self._fault}")
+        return verdict
+
+    def _on_message(self, route: bytes, key: str, frames: list[bytes]) -> None:
+        owner = None
+        if self._keys is not None:
+            owner, code, reason = self._judge(key)
+            if code:
+                self._bar(route, code, reason)
+                return
+        try:
+            arrival = _decoded(route, owner, frames, self._max_bytes)
+        except DecodeError as error:
+            self._turned_away.add(JUNK, f"{owner or 'a peer'} sent what is no message: {error}")
+            if owner is not None and not isinstance(error, UnknownMessageError):
+                self.send(route, encode(Refusal(RefusalCode.MALFORMED, str(error)[:200], False)))
+            return
+        self._on_arrival(arrival)
+
+    def _bar(self, route: bytes, code: str, reason: str) -> None:
+        self._turned_away.add(code, reason)
+        self.send(route, encode(Refusal(RefusalCode.KEY, reason, True)))
+        self._on_barred(route, reason)
+
+
+def _decoded(route: bytes, owner: str | None, frames: Frames, max_bytes: int) -> Arrival:
+    frames, timing = split_timing(frames)
+    message, packed = decode(frames, max_bytes=max_bytes)
+    if timing is not None and not isinstance(message, Update):
+        raise DecodeError(f"{type(message).__name__}: expected no third frame")
+    return Arrival(route, owner, message, packed, frames, timing)

@@ -1,0 +1,72 @@
+"""The gate: refuses an update whose numbers cannot be right, though its shape is.
+
+It stands behind the checks of the record itself (`wire.payload`): what comes here is finite and has the shape that
+follows from what its client announced.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from coordinator.config import GateSection
+from wire.errors import RecordError
+from wire.payload import Record
+
+
+class Gate:
+    """The gate of one run."""
+
+    def __init__(self, section: GateSection, classes: Sequence[str]) -> None:
+        self._section = section
+        self.classes = classes
+
+    @property
+    def num_classes(self) -> int:
+        """Classes of the run's label map."""
+        return len(self.classes)
+
+    def check(self, record: Record, num_train: int) -> None:
+        """Refuse values out of range, and more samples than the client announced.
+
+        Raises:
+            RecordError: the text names the field, the class where there is one, what was expected and what came.
+        """
+        for spec in dataclasses.fields(record):
+            content = getattr(record, spec.name)
+            if spec.metadata["kind"] == "values":
+                self._check_values(spec, content, record)
+            elif spec.metadata["kind"] == "counts" and spec.metadata["of_samples"]:
+                _check_samples(spec.name, content, num_train)
+
+    def _check_values(self, spec: dataclasses.Field[np.ndarray], values: np.ndarray, record: Record) -> None:
+        if values.size:
+            rows = values.reshape(math.prod(values.shape[:-1]), -1)
+            self._check_rows(spec, record, "max_abs", np.abs(rows).max(axis=1).astype(np.float64))
+            if self._section.max_norm:
+                self._check_rows(spec, record, "max_norm", np.sqrt(np.square(rows, dtype=np.float64).sum(axis=1)))
+
+    def _check_rows(self, spec: dataclasses.Field[np.ndarray], record: Record, setting: str, sizes: np.ndarray) -> None:
+        """Refuse a field of which a row measures more than a setting allows."""
+        most: float = getattr(self._section, setting)
+        if (sizes > most).any():
+            row = int(np.argmax(sizes > most))
+            told = f"field {spec.name!r}{self._row_name(spec, row, record)}: expected up to [gate] {setting} = {most:g}"
+            raise RecordError(f"{told}, got {sizes[row]:g}")
+
+    def _row_name(self, spec: dataclasses.Field[np.ndarray], row: int, record: Record) -> str:
+        """Return the class that a row stands for, where the record says so."""
+        dims = spec.metadata["dims"]
+        for other in dataclasses.fields(record):
+            if other.metadata["kind"] == "class_ids" and len(dims) > 1 and other.metadata["dims"] == dims[:1]:
+                return f", class {self.classes[int(getattr(record, other.name)[row])]!r}"
+        return f", row {row}" if len(dims) > 1 else ""
+
+
+def _check_samples(name: str, counts: np.ndarray, num_train: int) -> None:
+    total = int(counts.sum(dtype=np.int64))
+    if total > num_train:
+        raise RecordError(f"field {name!r}: expected at most the {num_train} samples that it announced, got {total}")

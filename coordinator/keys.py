@@ -1,0 +1,106 @@
+"""The coordinator's keys: its own, in a file, and those of its clients; and the commands that keep both.
+
+Both are in one folder, `[transport] keys`: `coordinator.secret` and `clients.toml` (see `enrolment`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from coordinator.config import TransportSection
+from coordinator.enrolment import Enrolment, Entry, expires_at, read_entries, write_entries
+from models.spec import ConfigError, nearest
+from wire.sockets.keys import KeyFileError, KeyPair, keep_secret, make_pair, read_secret
+
+SECRET_FILE = "coordinator.secret"
+CLIENTS_FILE = "clients.toml"
+
+
+class Keys(NamedTuple):
+    """What an encrypted port needs: the coordinator's own pair, and who may come."""
+
+    own: KeyPair
+    enrolment: Enrolment
+
+
+def load_keys(transport: TransportSection, allow_open: bool) -> Keys | None:
+    """Return the keys of a run, None if its connections are not to be encrypted.
+
+    Raises:
+        ConfigError: there are none, or they cannot be used.
+    """
+    if not transport.is_encrypted:
+        return None
+    folder = Path(transport.keys).expanduser()
+    try:
+        own = read_secret(folder / SECRET_FILE, allow_open)
+    except FileNotFoundError:
+        expected = "expected the coordinator's keys there, which `coordinator keys init` makes"
+        raise ConfigError(f"[transport] keys = {transport.keys!r}: {expected}") from None
+    except KeyFileError as error:
+        raise ConfigError(str(error)) from None
+    return Keys(own, Enrolment(folder / CLIENTS_FILE))
+
+
+class ThrowAwayKeys(NamedTuple):
+    """Keys that are in no file: those of a coordinator, and the pair of each of its clients."""
+
+    coordinator: Keys
+    clients: dict[str, KeyPair]
+
+
+def throw_away_keys(clients: Iterable[str]) -> ThrowAwayKeys:
+    """Return new keys for a coordinator and these clients."""
+    pairs = {client: make_pair() for client in clients}
+    enrolment = Enrolment.of({client: pair.public for client, pair in pairs.items()})
+    return ThrowAwayKeys(Keys(make_pair(), enrolment), pairs)
+
+
+def init(folder: Path) -> str:
+    """Make the coordinator's keys unless there are some; return what `client.toml` must say of them."""
+    try:
+        own = keep_secret(folder / SECRET_FILE)
+    except KeyFileError as error:
+        raise ConfigError(str(error)) from None
+    return f'[coordinator]\npublic_key = "{own.public}"'
+
+
+def enroll(folder: Path, client: str, public_key: str, expires: str) -> str:
+    """Let a client in by this key, and by no other that it had; return what was done."""
+    path = folder / CLIENTS_FILE
+    entries = read_entries(path)
+    owner = next((other for other, entry in entries.items() if entry.public_key == public_key), client)
+    if owner != client:
+        raise ConfigError(f"{path}: expected a key that nobody has, got that of {owner}")
+    replaced = client in entries and entries[client].public_key != public_key
+    write_entries(path, {**entries, client: Entry(public_key, expires)})
+    return f"{client} is enrolled" + (" with a new key" if replaced else "") + (f" until {expires}" if expires else "")
+
+
+def revoke(folder: Path, client: str) -> str:
+    """Let a client in no longer; return what was done."""
+    path = folder / CLIENTS_FILE
+    entries = read_entries(path)
+    if client not in entries:
+        raise ConfigError(f"{path}: unknown client {client!r}; {nearest(client, entries)}")
+    write_entries(path, {**entries, client: msgspec.structs.replace(entries[client], revoked=True)})
+    return f"{client} is revoked"
+
+
+def listing(folder: Path, now_s: float) -> str:
+    """Return a line for each client: its key, and whether that counts."""
+    entries = read_entries(folder / CLIENTS_FILE)
+    width = max(map(len, entries), default=0)
+    return "\n".join(f"{name:<{width}}  {entry.public_key}  {_state(entry, now_s)}" for name, entry in entries.items())
+
+
+def _state(entry: Entry, now_s: float) -> str:
+    if entry.revoked:
+        return "revoked"
+    if not entry.expires:
+        return "enrolled"
+    return f"expired {entry.expires}" if now_s >= expires_at(entry.expires) else f"enrolled until {entry.expires}"

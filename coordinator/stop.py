@@ -1,0 +1,50 @@
+"""`coordinator stop RUN_DIR`: ends a run's process in order, so that `--resume` can go on with it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import psutil
+
+from coordinator.run_folder import RunFolder
+from wire.exit_codes import ExitCode
+
+WITHIN_S = 10.0
+"""How long the process may take: it tells its clients, hears them say goodbye, and writes its summary."""
+
+
+def stop(path: Path) -> ExitCode:
+    """Tell the process that has the run in this folder to end, and see it end.
+
+    Raises:
+        ConfigError: there is no run folder.
+    """
+    folder = RunFolder.open(path)
+    process = _holder(Path(f"{folder.store_path}.lock"))
+    if process is None:
+        print(f"{folder.run_id} does not run on this machine; its outcome: {_outcome(folder)}")
+        return ExitCode.FINISHED
+    process.terminate()
+    give_up_at = time.monotonic() + WITHIN_S
+    while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+        if time.monotonic() > give_up_at:
+            print(f"{folder.run_id} still runs as process {process.pid} after {WITHIN_S:g} s")
+            return ExitCode.FAILED
+        time.sleep(0.02)
+    print(f"{folder.run_id} is stopped; its outcome: {_outcome(folder)}")
+    return ExitCode.FINISHED
+
+
+def _holder(lock: Path) -> psutil.Process | None:
+    """Return the process that has a store's lock (`schema.lock_store`) open, None if there is none here."""
+    try:
+        process = psutil.Process(int(lock.read_text()))
+        is_open = str(lock.resolve()) in {file.path for file in process.open_files()}
+    except (OSError, ValueError, psutil.Error):
+        return None
+    return process if is_open else None
+
+
+def _outcome(folder: RunFolder) -> str:
+    return str(folder.read_summary().get("outcome", "none yet, as it was killed"))

@@ -1,0 +1,99 @@
+"""Bad links, and clients that fall behind: who is counted is recorded, and what came out follows from the record."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+
+from tests.chaos.kills import draw_kills
+from tests.chaos.netns import slow_loopback
+from tests.chaos.supervisor import NUM_CLIENTS, Supervisor
+from tests.integration.pairs_run import PairsRun, counted_in
+from tests.integration.processes import until
+from tests.integration.proxy import Proxy
+from tests.integration.served_run import client_id
+from wire.exit_codes import ExitCode
+
+FIRST, SECOND = client_id(0), client_id(1)
+
+
+@pytest.mark.chaos
+def test_a_link_that_comes_and_goes_changes_nothing(pairs: PairsRun) -> None:
+    pairs.configure(run={"num_rounds": 8})
+    coordinator = pairs.serve()
+    with Proxy(coordinator.address) as proxy:
+        clients = [pairs.client(index, proxy.address) for index in range(NUM_CLIENTS)]
+        while coordinator.poll() is None:
+            proxy.cut()
+            time.sleep(0.4)
+        assert coordinator.poll() == ExitCode.FINISHED, coordinator.said
+        for client in clients:  # one whose link was cut at the end has not heard of it
+            if client.poll() is None:
+                client.stop()
+    assert proxy.num_connections > 2 * NUM_CLIENTS
+    assert coordinator.summary["global_hash"] == pairs.undisturbed_hashes()
+
+
+@pytest.mark.chaos
+def test_a_client_that_is_frozen_past_two_deadlines_is_counted_again(pairs: PairsRun) -> None:
+    pairs.configure(run={"num_rounds": 12}, round={"deadline_s": 1.0, "min_clients": 1, "min_available_clients": 2})
+    pairs.gates.shut(FIRST, SECOND)
+    coordinator, clients = pairs.serve_all(0, 1)
+    pairs.gates.see(FIRST)
+    clients[0].send(signal.SIGSTOP)
+    clients.append(pairs.client(2, coordinator.address))
+    until(lambda: len(coordinator.rounds) == 2, "two rounds were closed without it")
+    pairs.gates.open(FIRST)
+    clients[0].send(signal.SIGCONT)
+    coordinator.hear(f"{FIRST} joined", times=2)
+    pairs.gates.open(SECOND)
+    assert coordinator.wait() == ExitCode.FINISHED
+    counted = counted_in(coordinator)
+    assert not any(0 in round.echoes for round in counted[:2] if round)
+    assert counted[-1] is not None
+    assert 0 in counted[-1].echoes
+    assert coordinator.summary["global_hash"] == pairs.expected_hashes(counted)
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.chaos) for seed in range(1, 10))])
+def test_with_a_quorum_the_record_says_who_was_counted(pairs: PairsRun, seed: int) -> None:
+    """Deadlines are shorter than a restart, so a killed client is missed, and no two runs need be alike."""
+    pairs.configure(run={"num_rounds": 6}, round={"deadline_s": 0.5, "min_clients": 2})
+    ended = Supervisor(pairs, draw_kills(seed, NUM_CLIENTS)).finish()
+    assert ended.summary["global_hash"] == pairs.expected_hashes(counted_in(ended))
+
+
+def test_a_rolling_restart_changes_nothing(pairs: PairsRun) -> None:
+    """Every process is stopped in order and started again, one after the other."""
+    pairs.configure(run={"num_rounds": 3})
+    gates = [client_id(index) for index in range(NUM_CLIENTS)]
+    pairs.gates.shut(*gates)
+    coordinator = pairs.serve()
+    clients = [pairs.client(index, coordinator.address, stays=True) for index in range(NUM_CLIENTS)]
+    pairs.gates.see(*gates)
+    for index, client in enumerate(clients):
+        assert client.stop() == ExitCode.INTERRUPTED
+        clients[index] = pairs.client(index, coordinator.address, stays=True)
+        coordinator.hear(f"{client_id(index)} joined", times=2)
+    assert coordinator.stop() == ExitCode.INTERRUPTED
+    resumed = pairs.resume(coordinator)
+    pairs.gates.open(*gates)
+    assert resumed.wait() == ExitCode.FINISHED, resumed.said
+    assert [client.stop() for client in clients] == [ExitCode.INTERRUPTED] * NUM_CLIENTS
+    assert resumed.summary["global_hash"] == pairs.undisturbed_hashes()
+    assert resumed.summary["updates"]["accepted"] == 2 * NUM_CLIENTS * 3
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("feature_dim", [8, 100_000], ids=["small", "large"])
+def test_a_slow_link_is_no_dead_one(pairs: PairsRun, feature_dim: int) -> None:
+    """A large update takes seconds, and all that time nothing else comes through: more than two heartbeats."""
+    pairs.configure(model={"feature_dim": feature_dim}, run={"num_rounds": 1})
+    with slow_loopback("1mbit"):
+        coordinator, clients = pairs.serve_all(*range(NUM_CLIENTS))
+        assert coordinator.wait(60.0) == ExitCode.FINISHED, coordinator.said
+        assert [client.wait() for client in clients] == [ExitCode.FINISHED] * NUM_CLIENTS
+    assert "is gone: silent" not in coordinator.said
+    assert coordinator.summary["global_hash"] == pairs.undisturbed_hashes()

@@ -1,0 +1,106 @@
+"""The enrolment list: whose key counts when, and a file that changes under a coordinator."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+from coordinator.enrolment import Enrolment, Entry, Verdict, expires_at, read_entries, write_entries
+from models.spec import ConfigError
+
+A, B, C = ("a" * 64, "b" * 64, "c" * 64)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "keys" / "clients.toml"
+
+
+def test_an_enrolled_key_is_its_clients_and_any_other_nobodys(path: Path) -> None:
+    write_entries(path, {"one": Entry(A)})
+    enrolment = Enrolment(path)
+    assert enrolment.judge(A) == Verdict("one")
+    assert enrolment.judge(B) == Verdict("", "not_enrolled", "key bbbbbbbbbbbb... is not enrolled")
+
+
+def test_a_list_without_a_file_never_changes() -> None:
+    assert Enrolment.of({"one": A}).judge(A) == Verdict("one")
+    assert Enrolment.of({"one": A}).judge(B).code == "not_enrolled"
+
+
+def test_no_file_is_an_empty_list_until_there_is_one(path: Path) -> None:
+    enrolment = Enrolment(path)
+    assert enrolment.judge(A).code == "not_enrolled"
+    write_entries(path, {"one": Entry(A)})
+    assert enrolment.judge(A) == Verdict("one")
+
+
+def test_a_change_counts_at_once(path: Path) -> None:
+    write_entries(path, {"one": Entry(A), "two": Entry(B)})
+    enrolment = Enrolment(path)
+    assert enrolment.judge(B) == Verdict("two")
+    write_entries(path, {"one": Entry(C), "two": Entry(B, revoked=True)})
+    assert enrolment.judge(A).code == "not_enrolled"
+    assert enrolment.judge(C) == Verdict("one")
+    assert enrolment.judge(B) == Verdict("two", "revoked", "the key of two was revoked")
+
+
+def test_a_key_expires(path: Path) -> None:
+    now = 0.0
+    write_entries(path, {"one": Entry(A, expires="2027-01-31")})
+    enrolment = Enrolment(path, clock=lambda: now)
+    now = expires_at("2027-01-31") - 1
+    assert enrolment.judge(A) == Verdict("one")
+    now += 1
+    assert enrolment.judge(A) == Verdict("one", "expired", "the key of one has expired (2027-01-31)")
+
+
+@pytest.mark.parametrize("text", ["2027-01-31", "2027-01-31T00:00", "2027-01-31T00:00Z", "2027-01-31T02:00+02:00"])
+def test_a_time_without_a_zone_is_utc(text: str) -> None:
+    assert expires_at(text) == datetime(2027, 1, 31, tzinfo=timezone.utc).timestamp()
+
+
+def test_a_file_that_is_no_list_changes_nothing_and_is_named(path: Path) -> None:
+    write_entries(path, {"one": Entry(A)})
+    enrolment = Enrolment(path)
+    path.write_text("[one")
+    os.utime(path, ns=(1, 1))
+    assert enrolment.judge(A) == Verdict("one")
+    assert "clients.toml: expected TOML" in enrolment.fault
+    write_entries(path, {"two": Entry(A)})
+    assert enrolment.judge(A) == Verdict("two")
+    assert enrolment.fault == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('[one]\npublic_key = "abc"', r"clients.toml \[one\]: public_key = 'abc': expected 64 hexadecimal"),
+        (f'[one]\npublic_key = "{A}"\nexpires = "soon"', r"\[one\]: expires = 'soon': expected a day such as"),
+        (f'["a/b"]\npublic_key = "{A}"', r"\[a/b\]: expected a client id of 1 to 64"),
+        (
+            f'[one]\npublic_key = "{A}"\n[two]\npublic_key = "{A}"',
+            r"\[two\]: expected a key of its own, got that of one",
+        ),
+        ("[one]\nexpires = ''", r"\[one\]: .*missing required field `public_key`"),
+        (f'[one]\npublic_key = "{A}"\nexpire = ""', r"\[one\]: .*unknown field `expire`"),
+        ("one = 1", "expected every key to stand in a table"),
+    ],
+)
+def test_anything_else_is_no_list(path: Path, content: str, message: str) -> None:
+    path.parent.mkdir()
+    path.write_text(content)
+    with pytest.raises(ConfigError, match=message):
+        Enrolment(path)
+
+
+def test_what_is_written_is_read_again_and_nothing_wrong_is_written(path: Path) -> None:
+    entries = {"one": Entry(A, "2027-01-31T12:00+01:00"), "two": Entry(B, revoked=True)}
+    write_entries(path, entries)
+    assert read_entries(path) == entries
+    with pytest.raises(ConfigError, match="expected a client id"):
+        write_entries(path, {"../up": Entry(A)})
+    assert read_entries(path) == entries

@@ -1,0 +1,104 @@
+"""Keys: pairs for CURVE, as text, and the files that keep secret ones.
+
+A key is 32 bytes. It is written as 64 hexadecimal characters, which need no quotes in a shell or a config.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+from typing import NamedTuple
+
+import zmq
+from zmq.utils import z85
+
+_KEY = re.compile("[0-9a-f]{64}")
+KEY_FORM = "64 hexadecimal characters, in lower case"
+
+OTHERS = stat.S_IRWXG | stat.S_IRWXO
+"""What nobody but its owner may do with a secret key file."""
+
+
+class KeyFileError(Exception):
+    """A key file that cannot be used; the text names it, the cause and what to do."""
+
+
+class KeyPair(NamedTuple):
+    """One end's keys; the secret one is never shown."""
+
+    public: str
+    secret: str
+
+    def __repr__(self) -> str:
+        return f"KeyPair(public={self.public!r})"
+
+
+def is_key(text: str) -> bool:
+    """Say whether a text has the form of a key."""
+    return _KEY.fullmatch(text) is not None
+
+
+def make_pair() -> KeyPair:
+    """Return a pair that nobody else has."""
+    return KeyPair(*(z85.decode(key).hex() for key in zmq.curve_keypair()))
+
+
+def pair_of(secret: str) -> KeyPair:
+    """Return the pair with this secret key."""
+    public = zmq.curve_public(z85.encode(bytes.fromhex(secret)))
+    return KeyPair(z85.decode(public).hex(), secret)
+
+
+def write_secret(path: Path, secret: str) -> None:
+    """Write a secret key to a new file that its owner alone may read.
+
+    Raises:
+        KeyFileError: there is one already, or it cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(f"{secret}\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise KeyFileError(f"{path}: expected to make a key file, got {error.strerror}") from None
+
+
+def read_secret(path: Path, allow_open: bool = False) -> KeyPair:
+    """Return the pair whose secret key is in a file.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        KeyFileError: others may read or write it (unless `allow_open`), it cannot be read, or it holds no key.
+    """
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+        text = path.read_text(encoding="ascii", errors="replace").strip()
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise KeyFileError(f"{path}: expected a readable key file, got {error.strerror}") from None
+    if mode & OTHERS and not allow_open:
+        advice = f"chmod 600 {path}, or allow it with --allow-open-keys"
+        raise KeyFileError(f"{path}: expected a key file that its owner alone may use, got mode {mode:o}; {advice}")
+    if not is_key(text):
+        raise KeyFileError(f"{path}: expected a secret key, {KEY_FORM}")
+    return pair_of(text)
+
+
+def keep_secret(path: Path) -> KeyPair:
+    """Return the pair whose secret key is in a file, which is made if it is missing.
+
+    Raises:
+        KeyFileError: as of `read_secret` and `write_secret`.
+    """
+    try:
+        return read_secret(path)
+    except FileNotFoundError:
+        own = make_pair()
+        write_secret(path, own.secret)
+        return own

@@ -1,0 +1,36 @@
+"""Looking at who listens at an address, before any keys are used: is it ZeroMQ, and does it encrypt?
+
+A tunnel or a proxy accepts connections also when nobody is behind it, and then ends them without a word, as a
+coordinator with other keys does. The greeting of ZMTP, which comes before all keys, tells the two apart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+KNOCK_S = 2.0
+"""How long an answer may take."""
+
+_VERSIONED = b"\xff" + bytes(8) + b"\x7f\x03\x01"
+"""As much of a greeting as brings forth all of theirs: with a mechanism that they do not have, they would say none."""
+
+_GREETING_BYTES = 64
+
+
+async def mechanism_at(address: str) -> str:
+    """Return the mechanism that a peer at `host:port` greets with, `CURVE` or `NULL`; "" if none does in time."""
+    host, _, port = address.rpartition(":")
+    with contextlib.suppress(OSError, asyncio.TimeoutError, EOFError, UnicodeDecodeError):
+        return await asyncio.wait_for(_greeting(host.strip("[]"), int(port)), KNOCK_S)
+    return ""
+
+
+async def _greeting(host: str, port: int) -> str:
+    reader, writer = await asyncio.open_connection(host, port)
+    try:
+        writer.write(_VERSIONED)
+        theirs = await reader.readexactly(_GREETING_BYTES)
+    finally:
+        writer.close()
+    return theirs[12:32].rstrip(b"\0").decode("ascii") if theirs[:1] + theirs[9:10] == b"\xff\x7f" else ""
