@@ -39,6 +39,6 @@ $(STAMP): pyproject.toml
 	@echo "Setting up .venv with $$($(PYTHON) --version); torch makes this take a few minutes the first time."
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install -qq --upgrade "pip>=25.1"
-	@$(BIN)/python -m pip install -qq --editable ".[train]" --group dev
+	@$(BIN)/python -m pip install -qq --editable ".[train,report,dashboard]" --group dev
 	@touch $@
 	@echo "Ready."

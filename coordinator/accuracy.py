@@ -7,7 +7,7 @@ has failed. So a round's scores are kept client by client until a later one has 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from coordinator.tally import Score
@@ -52,9 +52,8 @@ class Accuracies:
         """Take in what a client reported in `round`, when `base` was the last completed one."""
         self._settle(round, base)
         for score in scores:
-            held = self._pending.setdefault(score.round, {}).get(client)
-            correct = {**(held.correct if held else {}), **score.correct}
-            self._pending[score.round][client] = Score(score.round, score.num_test, correct)
+            pending = self._pending.setdefault(score.round, {})
+            pending[client] = merged(pending.get(client), score)
 
     def peak(self, rule: str, base: int, weighted: bool = True) -> Peak:
         """Return the best and the last accuracy of a rule; `base` is the last completed round."""
@@ -74,7 +73,7 @@ class Accuracies:
         """Return each client's last accuracy, of those that have one."""
         latest = dict(self._latest.get(rule, {}))
         for round in sorted(booked for booked in self._pending if booked <= base):
-            latest.update(_accuracies(rule, self._pending[round]))
+            latest.update(accuracies_of(rule, self._pending[round]))
         return latest
 
     def _settle(self, round: int, base: int) -> None:
@@ -83,19 +82,26 @@ class Accuracies:
             if booked < base:
                 scores = self._pending.pop(booked)
                 for rule, totals in self._totals.items():
-                    self._latest[rule].update(_accuracies(rule, scores))
-                    totals.update(_totals(rule, booked, scores))
+                    self._latest[rule].update(accuracies_of(rule, scores))
+                    if total := total_of(rule, scores):
+                        totals[booked] = total
             elif base < booked < round:
                 del self._pending[booked]
 
     def _all_totals(self, rule: str, base: int) -> Iterator[tuple[int, Total]]:
         yield from self._totals.get(rule, {}).items()
         for booked, scores in self._pending.items():
-            if booked <= base:
-                yield from _totals(rule, booked, scores).items()
+            if booked <= base and (total := total_of(rule, scores)):
+                yield booked, total
 
 
-def _accuracies(rule: str, scores: dict[str, Score]) -> dict[str, float]:
+def merged(held: Score | None, score: Score) -> Score:
+    """Return what a client has reported of a round in all, its latest word included."""
+    return Score(score.round, score.num_test, {**(held.correct if held else {}), **score.correct})
+
+
+def accuracies_of(rule: str, scores: Mapping[str, Score]) -> dict[str, float]:
+    """Return each client's accuracy by a rule, of those that have tested it."""
     return {
         client: score.correct[rule] / score.num_test
         for client, score in scores.items()
@@ -103,12 +109,12 @@ def _accuracies(rule: str, scores: dict[str, Score]) -> dict[str, float]:
     }
 
 
-def _totals(rule: str, round: int, scores: dict[str, Score]) -> dict[int, Total]:
-    """Return the round's total, nothing if nobody has tested this rule."""
-    accuracies = _accuracies(rule, scores)
+def total_of(rule: str, scores: Mapping[str, Score]) -> Total | None:
+    """Return one round's total, nothing if nobody has tested this rule."""
+    accuracies = accuracies_of(rule, scores)
     if not accuracies:
-        return {}
+        return None
     counted = [scores[client] for client in sorted(accuracies)]
     correct = sum(score.correct[rule] for score in counted)
     accuracy_sum = sum(accuracies[client] for client in sorted(accuracies))
-    return {round: Total(correct, sum(score.num_test for score in counted), accuracy_sum, len(counted))}
+    return Total(correct, sum(score.num_test for score in counted), accuracy_sum, len(counted))

@@ -8,7 +8,7 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,7 +94,7 @@ def recorded(order: Order, go: Go) -> ExitCode:
             bound, or the store not be opened.
     """
     if order.folder is not None and order.folder.read_summary().get("outcome") == "finished":
-        return _tell_finished(order.folder)
+        return _tell_finished(order, order.folder)
     spec = order.config.spec("", dataset_classes(order.config.data))
     start = read_start(order.init_from, spec) if order.init_from is not None else None
     folder = order.folder or RunFolder.create(order.config, time.strftime("%Y%m%d-%H%M%S"))
@@ -102,7 +102,7 @@ def recorded(order: Order, go: Go) -> ExitCode:
     display = Display(sys.stderr, log_path=folder.log_path)
     try:
         record = RunRecord(folder, order.config, order.mode, order.modules, display, start)
-        with contextlib.closing(record):
+        with contextlib.closing(record), _live_page(order, folder):
             code = go(msgspec.structs.replace(spec, run_id=folder.run_id), record)
         if code == ExitCode.INTERRUPTED and order.can_go_on:
             display.note(f"to go on: coordinator {order.mode} --resume {shlex.quote(str(folder.path))}")
@@ -114,14 +114,41 @@ def recorded(order: Order, go: Go) -> ExitCode:
     finally:
         display.close()
     if record.summary is not None:
-        print(final_table(record.summary))
+        print(final_table(record.summary), flush=True)
+        _report(order, folder)
     print(f"run folder: {folder.path}", flush=True)
     return code
 
 
-def _tell_finished(folder: RunFolder) -> ExitCode:
+def _report(order: Order, folder: RunFolder) -> None:
+    """Write what is wanted of the run's figures, and say where it is."""
+    forms = order.config.report.forms
+    if forms:
+        from coordinator.report.command import leave_behind  # not before the run is over, as it takes memory
+
+        _ignore_signals()
+        for line in leave_behind(folder, forms):
+            print(line)
+
+
+@contextlib.contextmanager
+def _live_page(order: Order, folder: RunFolder) -> Iterator[None]:
+    """Have the run's live page served, if it is wanted."""
+    address = order.config.report.dashboard
+    if not address:
+        yield
+        return
+    from coordinator.dashboard.process import Dashboard
+
+    with contextlib.closing(Dashboard(folder, address)) as dashboard:
+        print(f"live page: {dashboard.url}", file=sys.stderr, flush=True)  # not in the log: there may be a token in it
+        yield
+
+
+def _tell_finished(order: Order, folder: RunFolder) -> ExitCode:
     print(f"run folder: {folder.path}")
     print("the run is finished already")
-    print(final_table(folder.read_summary()))
+    print(final_table(folder.read_summary()), flush=True)
+    _report(order, folder)
     print(f"run folder: {folder.path}", flush=True)
     return ExitCode.FINISHED

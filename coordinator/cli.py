@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from coordinator.run_folder import RunFolder
 
 
+DASHBOARD = "127.0.0.1:7080"
+"""Where the live page listens if no other address is named."""
+
+FORMS = ("html", "json", "csv", "tensorboard", "mlflow")
+"""What `coordinator report` can make."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its `ExitCode`; a signal before the daemon handles its own ends quietly as well."""
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -83,10 +90,20 @@ def _parser() -> argparse.ArgumentParser:
         on = "go on with a run that was stopped or killed, with its own settings"
         origin.add_argument("--resume", type=Path, metavar="RUN_DIR", help=on)
     serve.add_argument("--allow-open-keys", action="store_true", help="take a key file that others may read")
+    for command in (serve, loopback):
+        live = f"serve a live page of the run, for this machine alone unless told otherwise (default: {DASHBOARD})"
+        command.add_argument("--dashboard", nargs="?", const=DASHBOARD, metavar="ADDR", help=live)
     loopback.add_argument("--clients", type=int, metavar="N", help="how many clients; all of them are waited for")
     status = add("status", _status, "say where a run stands")
     status.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="the run's folder")
     status.add_argument("--format", choices=["text", "json"], default="text", help="default: text")
+    report = add("report", _report, "write the page of a run, or one that compares several")
+    report.add_argument("run_dirs", type=Path, nargs="+", metavar="RUN_DIR", help="the folder of a run, over or not")
+    report.add_argument("--format", choices=FORMS, default="html", help="default: html")
+    where = "the file to write; by default RUN_DIR/report.html, of several runs comparison.html, numbers are printed"
+    report.add_argument("--output", type=Path, metavar="FILE", help=where)
+    again = "say it again every so many seconds until the run is over (default: 2)"
+    status.add_argument("--watch", type=_seconds, nargs="?", const=2.0, metavar="SECONDS", help=again)
     stop = add("stop", _stop, "end a run in order; --resume goes on with it")
     stop.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="the run's folder")
     _add_keys(add("keys", _keys, "make the coordinator's keys, and say whose keys let them in"))
@@ -125,7 +142,7 @@ def _serve(args: argparse.Namespace) -> int:
 
     if args.config is None and args.resume is None:
         raise ConfigError("serve: expected --config FILE, or --resume RUN_DIR")
-    config, modules, folder = _load_run(args, "serve", args.set)
+    config, modules, folder = _load_run(args, "serve", [*args.set, *_live_page(args)])
 
     from coordinator.app import serve
 
@@ -134,7 +151,7 @@ def _serve(args: argparse.Namespace) -> int:
 
 def _loopback(args: argparse.Namespace) -> int:
     clients = [] if args.clients is None else [f"data.num_clients={args.clients}", "round.min_available_clients=0"]
-    config, modules, folder = _load_run(args, "loopback", [*clients, *args.set])
+    config, modules, folder = _load_run(args, "loopback", [*clients, *args.set, *_live_page(args)])
 
     from coordinator.loopback import loopback
 
@@ -162,11 +179,28 @@ def _check_config(args: argparse.Namespace) -> int:
 def _status(args: argparse.Namespace) -> int:
     import json
 
-    from coordinator.status import format_status, read_status
+    from coordinator.status import format_status, read_status, watch
 
+    if args.watch is not None:
+        watch(args.run_dir, args.format, args.watch, sys.stdout)
+        return ExitCode.FINISHED
     status = read_status(args.run_dir)
     print(json.dumps(status, indent=1) if args.format == "json" else format_status(status))
     return ExitCode.FINISHED
+
+
+def _seconds(text: str) -> float:
+    """Return a number of seconds from a tenth to a day; argparse tells of a ValueError."""
+    seconds = float(text)
+    if not 0.1 <= seconds <= 86_400:
+        raise ValueError(text)
+    return seconds
+
+
+def _report(args: argparse.Namespace) -> int:
+    from coordinator.report.command import report
+
+    return report(args.run_dirs, args.format, args.output)
 
 
 def _stop(args: argparse.Namespace) -> int:
@@ -199,6 +233,10 @@ def _methods(args: argparse.Namespace) -> int:
 
     print(format_methods(args.format))
     return ExitCode.FINISHED
+
+
+def _live_page(args: argparse.Namespace) -> list[str]:
+    return [] if args.dashboard is None else [f"report.dashboard={args.dashboard}"]
 
 
 def _load_run(args: argparse.Namespace, mode: str, settings: Sequence[str]) -> tuple[RunConfig, Path, RunFolder | None]:

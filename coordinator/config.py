@@ -93,6 +93,21 @@ class TransportSection(Section, frozen=True):
         return self.security == "curve"
 
 
+class ReportSection(Section, frozen=True):
+    """`[report]`: what is made of a run's figures at its end, and where the live page listens while it goes on."""
+
+    page: bool = True
+    tensorboard: bool = False
+    mlflow: bool = False
+    dashboard: str = ""
+
+    @property
+    def forms(self) -> list[str]:
+        """The names of all that is wanted."""
+        wanted = {"report": self.page, "tensorboard": self.tensorboard, "mlflow": self.mlflow}
+        return [name for name, is_wanted in wanted.items() if is_wanted]
+
+
 class RunConfig(Section, frozen=True):
     """All of `run.toml`; what `load` returns is checked and has every key of `[method]` filled in."""
 
@@ -106,6 +121,7 @@ class RunConfig(Section, frozen=True):
     wire: WireConfig = WireConfig()
     gate: GateSection = GateSection()
     transport: TransportSection = TransportSection()
+    report: ReportSection = ReportSection()
 
     @property
     def method_name(self) -> str:
@@ -189,6 +205,8 @@ def _without_other_methods_keys(path: Path | None, settings: Sequence[str]) -> T
 def _check_places(config: RunConfig, where: str) -> None:
     if config.run.name and not is_plain_name(config.run.name):
         raise refusal(where, "run.name", config.run.name, f"nothing, or {NAME_FORM}")
+    if config.report.dashboard and split_address(config.report.dashboard) is None:
+        raise refusal(where, "report.dashboard", config.report.dashboard, f"nothing, or {ADDRESS_FORM}")
     if not config.run.dir:
         raise refusal(where, "run.dir", config.run.dir, "a folder")
     address = split_address(config.transport.bind)

@@ -22,10 +22,14 @@ CHANGEABLE = (
     "transport.heartbeat_s",
     "transport.max_message_bytes",
     "round.max_failed_rounds",
+    "report.page",
+    "report.tensorboard",
+    "report.mlflow",
+    "report.dashboard",
 )
 """Settings that may differ when a run goes on: no global state and no accuracy depends on them.
 
-The last one only decides how soon a run is given up, so a run that ended by it can go on with a larger one.
+`max_failed_rounds` only decides how soon a run is given up, so a run that ended by it can go on with a larger one.
 """
 
 GOES_ON_AS = {"serve": ("serve",), "loopback": ("loopback", "serve"), "simulate": ("simulate",)}

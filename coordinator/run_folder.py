@@ -89,6 +89,11 @@ class RunFolder:
         return self.path / "summary.json"
 
     @property
+    def page_path(self) -> Path:
+        """The run's report."""
+        return self.path / "report.html"
+
+    @property
     def indices_path(self) -> Path:
         """Which samples of the run's data set each client was given."""
         return self.path / "indices.npz"

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
-from coordinator.report.units import show_bytes
+from coordinator.report.series import gather
+from coordinator.report.table import Row, aligned
+from coordinator.report.units import show_accuracy, show_bytes, show_seconds
 from coordinator.run_folder import RunFolder
-from coordinator.stored import read_position, read_rounds
+from coordinator.stored import RoundRecord, read_position, read_rounds, reading
 from coordinator.tally import ClientLine, RoundLine, read_line
 from models.settings import read_toml
-from models.spec import ConfigError
+
+CLEAR = "\x1b[H\x1b[2J"
+"""Makes a terminal empty and begins at its top."""
+
+RECENT = 20
+"""The last accuracy of a rule is looked for in so many rounds."""
 
 
 def read_status(path: Path) -> dict[str, Any]:
@@ -26,12 +33,11 @@ def read_status(path: Path) -> dict[str, Any]:
     folder = RunFolder.open(path)
     config = read_toml(folder.config_path)
     num_rounds: int = config["run"]["num_rounds"]
-    try:
-        with closing(sqlite3.connect(f"file:{folder.store_path}?mode=ro", uri=True)) as connection:
-            position, records = read_position(connection), read_rounds(connection)
-            clients, turned_away = dict(_latest_of_clients(connection)), _turned_away(connection)
-    except sqlite3.Error as error:
-        raise ConfigError(f"{folder.store_path}: expected the store of a run: {error}") from None
+    with reading(folder.store_path) as connection:
+        position, records = read_position(connection), read_rounds(connection)
+        clients = dict(_latest_of_clients(connection))
+        turned_away = _turned_away(connection)
+        accuracy = _latest_accuracy(connection, records)
     opened = position.open_exchange
     last = read_line(records[-1].line) if records else None
     return {
@@ -46,6 +52,7 @@ def read_status(path: Path) -> dict[str, Any]:
         "cohort": list(opened.cohort) if opened else [],
         "answered": [update.client for update in opened.updates] if opened else [],
         "last_round_s": last.round_s if isinstance(last, RoundLine) else None,
+        "accuracy": accuracy,
         "clients": clients,
         "turned_away": turned_away,
     }
@@ -53,25 +60,79 @@ def read_status(path: Path) -> dict[str, Any]:
 
 def format_status(status: dict[str, Any]) -> str:
     """Return the status for people."""
-    outcome = status["outcome"]
+    sections = (_standing(status), _turned_away_lines(status), _accuracy(status), _clients(status))
+    return "\n".join(line for section in sections for line in section)
+
+
+def watch(path: Path, form: str, every_s: float, stream: TextIO) -> None:
+    """Tell where a run stands every so often until it is over; on a terminal each time in the place of the last.
+
+    Raises:
+        ConfigError: see `read_status`.
+    """
+    while True:
+        status = read_status(path)
+        text = json.dumps(status) if form == "json" else format_status(status)
+        stream.write(f"{CLEAR if stream.isatty() else ''}{text}\n")
+        stream.flush()
+        if status["outcome"]:
+            return
+        time.sleep(every_s)
+
+
+def _standing(status: dict[str, Any]) -> list[str]:
+    outcome, last_s = status["outcome"], status["last_round_s"]
     state = f"over ({outcome})" if outcome else f"in round {status['round']}"
+    took = f", the last in {show_seconds(last_s)}" if last_s is not None else ""
+    failed = f", {status['rounds_failed']} failed" if status["rounds_failed"] else ""
     lines = [
         f"{status['run_id']}: {status['method']}, {state}",
-        f"rounds: {status['rounds_completed']} of {status['num_rounds']} completed, {status['rounds_failed']} failed",
+        f"rounds: {status['rounds_completed']} of {status['num_rounds']} completed{failed}{took}",
     ]
     if status["cohort"] and not outcome:
         missing = sorted(set(status["cohort"]) - set(status["answered"]))
         waits = f", waiting for {', '.join(missing)}" if missing else ""
         lines.append(f"exchange {status['exchange']}: {len(status['answered'])}/{len(status['cohort'])} updates{waits}")
-    lines += [
-        f"  {client}: last in round {told['round']} ({told['status']}), "
-        f"up {show_bytes(told['up_bytes'])}, down {show_bytes(told['down_bytes'])}"
+    return lines
+
+
+def _turned_away_lines(status: dict[str, Any]) -> list[str]:
+    kinds = [f"{kind} {count}" for kind, count in sorted(status["turned_away"].items())]
+    return [f"turned away: {', '.join(kinds)}"] if kinds else []
+
+
+def _accuracy(status: dict[str, Any]) -> list[str]:
+    if not status["accuracy"]:
+        return []
+    rows = [Row(rule, [show_accuracy(last), str(round)]) for rule, (round, last) in status["accuracy"].items()]
+    return ["", *aligned(Row("accuracy by rule", ["last", "in round"]), rows)]
+
+
+def _clients(status: dict[str, Any]) -> list[str]:
+    """Return the lines of the clients' last exchanges."""
+    rows = [
+        Row(
+            client,
+            [
+                str(told["round"]),
+                told["status"],
+                *("n/a" if told[key] is None else show_seconds(told[key]) for key in ("train_s", "turnaround_s")),
+                *(show_bytes(told[key]) for key in ("up_bytes", "down_bytes")),
+            ],
+        )
         for client, told in sorted(status["clients"].items())
     ]
-    if status["turned_away"]:
-        kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(status["turned_away"].items()))
-        lines.append(f"turned away: {kinds}")
-    return "\n".join(lines)
+    header = Row("clients' last exchanges", ["round", "update", "training", "turnaround", "up", "down"])
+    return ["", *aligned(header, rows)] if rows else []
+
+
+def _latest_accuracy(connection: sqlite3.Connection, records: Sequence[RoundRecord]) -> dict[str, tuple[int, float]]:
+    """Return the last accuracy of each rule and the round that it is of, from the last rounds' lines alone."""
+    closed = [line for record in records[-RECENT:] if isinstance(line := read_line(record.line), RoundLine)]
+    first = closed[0].round if closed else 0
+    lines = connection.execute("SELECT line FROM metrics WHERE round >= ? ORDER BY id", (first,))
+    accuracy = gather(closed, (read_line(text) for (text,) in lines)).accuracy
+    return {rule: (points[-1].round, points[-1].weighted) for rule, points in accuracy.items()}
 
 
 def _turned_away(connection: sqlite3.Connection) -> dict[str, int]:
@@ -88,5 +149,11 @@ def _latest_of_clients(connection: sqlite3.Connection) -> Iterator[tuple[str, di
     for (text,) in connection.execute(query):
         line = read_line(text)
         if isinstance(line, ClientLine):
-            told = {"round": line.round, "exchange": line.exchange, "status": line.status}
-            yield line.client, {**told, "up_bytes": line.up.encoded_bytes, "down_bytes": line.down.encoded_bytes}
+            yield (
+                line.client,
+                {
+                    **{key: getattr(line, key) for key in ("round", "exchange", "status", "train_s", "turnaround_s")},
+                    "up_bytes": line.up.encoded_bytes,
+                    "down_bytes": line.down.encoded_bytes,
+                },
+            )

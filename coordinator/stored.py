@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from coordinator.buffers import UpdateKey
+from models.spec import ConfigError
 
 
 class Frames(NamedTuple):
@@ -101,6 +104,22 @@ class Position:
     open_exchange: OpenExchange | None
     start_state: Frames | None
     latest_state: Frames | None
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """Read the store at `path` as it is at one moment, whether its run goes on or not.
+
+    Raises:
+        ConfigError: there is no store, or it cannot be read.
+    """
+    address = f"{path.resolve().as_uri()}?mode=ro"
+    try:
+        with closing(sqlite3.connect(address, uri=True, isolation_level=None)) as connection:
+            connection.execute("BEGIN")
+            yield connection
+    except sqlite3.Error as error:
+        raise ConfigError(f"{path}: expected the store of a run: {error}") from None
 
 
 def read_position(connection: sqlite3.Connection) -> Position:

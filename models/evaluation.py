@@ -12,7 +12,8 @@ from models.prototypes import local_prototypes, nearest_class
 
 
 def evaluate(client: Client, x: torch.Tensor, y: torch.Tensor, rules: Sequence[str]) -> dict[str, int]:
-    """Return how many of the test samples `x`, `y` each rule gets right; the net's mode is left as it was."""
+    """Return how many of the test samples `x`, `y` each rule gets right that the client has; the net keeps its mode."""
+    rules = [rule for rule in rules if client.has_rule(rule)]
     if not len(y):
         return dict.fromkeys(rules, 0)
     features_BD = torch.cat(list(feature_batches(client.context.net, x)))

@@ -80,7 +80,7 @@ def _accuracy(summary: Mapping[str, Any], figures: _Figures) -> list[str]:
     ]
     header = Row("accuracy by rule", ("best", "in round", "last", "best mean", "last mean"))
     note = "* headline; accuracies are weighted by test samples, 'mean' is the plain mean over clients"
-    return [*_aligned(header, rows), note]
+    return [*aligned(header, rows), note]
 
 
 def _traffic(figures: _Figures) -> list[str]:
@@ -100,7 +100,7 @@ def _traffic(figures: _Figures) -> list[str]:
         apart("run constants, encoded", (), ("init",)),
         apart("last evaluation, encoded", ("evaluation", "uplink"), ("evaluation", "downlink")),
     ]
-    return _aligned(Row("traffic of all rounds", ("up", "predicted", "down", "predicted")), rows)
+    return aligned(Row("traffic of all rounds", ("up", "predicted", "down", "predicted")), rows)
 
 
 def _time(figures: _Figures) -> list[str]:
@@ -108,12 +108,12 @@ def _time(figures: _Figures) -> list[str]:
         figures.row(label, [show_seconds] * 2, (key, "median"), (key, "p95"))
         for label, key in (("whole round", "round_s"), ("coordination", "coordination_s"))
     ]
-    return _aligned(Row("time per round", ("median", "p95")), rows)
+    return aligned(Row("time per round", ("median", "p95")), rows)
 
 
 def _memory(figures: _Figures) -> list[str]:
     rows = [figures.row(kind, [show_mebibytes], ("memory", f"{kind}_peak_rss_bytes")) for kind in PEAKS]
-    return _aligned(Row("peak memory (largest of its kind)", ("resident",)), rows)
+    return aligned(Row("peak memory (largest of its kind)", ("resident",)), rows)
 
 
 def _shown(figure: Any, show: Show) -> str:
@@ -122,7 +122,7 @@ def _shown(figure: Any, show: Show) -> str:
     return show(figure) if figure != "" else ""
 
 
-def _aligned(header: Row, rows: Sequence[Row]) -> list[str]:
+def aligned(header: Row, rows: Sequence[Row]) -> list[str]:
     """Return the lines of a section: labels to the left, cells to the right of their columns."""
     num_columns = len(header.cells)
     whole = [row for row in (header, *rows) if row.cells]

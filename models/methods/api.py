@@ -251,6 +251,10 @@ class Client(ABC):
         """Return the sizes of symbols that bound positions in the records, and that no array there need have."""
         return {}
 
+    def has_rule(self, rule: str) -> bool:
+        """Say whether there is such an accuracy rule with these settings; if not it has no accuracy, not one of 0."""
+        return True
+
     def predict(self, rule: str, features_BD: torch.Tensor) -> torch.Tensor:
         """Return predicted class ids [B] for one of the method's own rules, -1 where it cannot say."""
         raise ValueError(f"{type(self).__name__} has no accuracy rule {rule!r}")

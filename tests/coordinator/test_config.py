@@ -214,3 +214,14 @@ def test_a_setting_that_names_another_method_leaves_the_files_keys_of_the_first(
     assert load(path, ["method.name=fedproto"]).method["regularizer_weight"] == 2.0
     with pytest.raises(ConfigError, match="unknown key 'weighting'"):
         load(path, ["method.name=fedavg", "method.weighting=uniform"])
+
+
+def test_the_live_page_needs_an_address() -> None:
+    assert load(None, ["report.dashboard=0.0.0.0:7080"]).report.dashboard == "0.0.0.0:7080"
+    with pytest.raises(ConfigError, match=r"dashboard = 'here': expected nothing, or host:port"):
+        load(None, ["report.dashboard=here"])
+
+
+def test_a_run_leaves_behind_what_is_wanted() -> None:
+    assert load(None, []).report.forms == ["report"]
+    assert load(None, ["report.page=false", "report.mlflow=true"]).report.forms == ["mlflow"]

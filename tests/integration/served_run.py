@@ -20,7 +20,7 @@ class ServedRun:
         self.folder = folder
         self.processes = processes
         self.config_path = folder / "run.toml"
-        self.keyring = Keyring(folder, [*map(client_id, range(10)), "stranger"])
+        self.keyring = Keyring(folder, [*map(client_id, range(20)), "stranger"])
         self._tables: dict[str, dict[str, Any]] = {}
         self.configure(**tables)
 

@@ -27,6 +27,8 @@ def test_a_run_leaves_its_folder_and_no_process(pairs: PairsRun) -> None:
     assert run.wait() == ExitCode.FINISHED
     pairs.processes.see_none_left()
     assert run.printed[0] == run.printed[-1] == f"run folder: {run.folder.relative_to(pairs.folder)}"
+    assert run.printed[-2] == f"report: {run.folder.relative_to(pairs.folder) / 'report.html'}"
+    assert run.folder.name in (run.folder / "report.html").read_text()
     written = {path.name for path in run.folder.iterdir()}
     assert written >= {
         "config.toml", "store.sqlite", "metrics.jsonl", "summary.json", "global.safetensors", "clients", "log.txt",

@@ -195,7 +195,8 @@ def test_a_finished_run_says_so(pairs: PairsRun) -> None:
     assert resumed.wait() == ExitCode.FINISHED
     assert resumed.printed[0] == resumed.printed[-1] == f"run folder: {run.folder}"
     assert "the run is finished already" in resumed.printed
-    assert resumed.printed[2:-1] == run.printed[1:-1]
+    assert resumed.printed[2:-2] == run.printed[1:-2]
+    assert resumed.printed[-2] == f"report: {run.folder / 'report.html'}"
 
 
 def test_a_run_that_has_failed_for_good_says_so(pairs: PairsRun) -> None:

@@ -73,6 +73,10 @@ class GfplClient(Client):
         held = context.class_counts[list(mixtures)].astype(np.uint32)
         return Uplink(**flattened(mixtures, self.spec.model.feature_dim), counts=held)
 
+    def has_rule(self, rule: str) -> bool:
+        """Say whether the fixed classifier is there, for the rules that ask it."""
+        return self.config.dual_classifier or "etf" not in rule
+
     def predict(self, rule: str, features_BD: torch.Tensor) -> torch.Tensor:
         """Predict by head, fixed classifier or the sum of both, over all classes or the client's own."""
         scores_BC = self._scores(rule.removeprefix(_OWN), features_BD)
@@ -89,8 +93,6 @@ class GfplClient(Client):
             return logits_BC
         if rule not in ("etf", "head_etf"):
             return super().predict(rule, features_BD)
-        if not self.config.dual_classifier:
-            return torch.full_like(logits_BC, -torch.inf)
         cosines_BC = self._projected(features_BD) @ self._frame_EC
         return cosines_BC if rule == "etf" else logits_BC + cosines_BC
 

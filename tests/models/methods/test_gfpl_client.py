@@ -201,11 +201,15 @@ def test_rules_by_hand(rule: str, expected: list[int]) -> None:
 
 def test_what_cannot_say_predicts_no_class() -> None:
     made = client(dual_classifier=False)
-    assert made.predict("etf", FEATURES).tolist() == [-1, -1, -1]
-    assert made.predict("own_head_etf", FEATURES).tolist() == [-1, -1, -1]
     assert made.predict("own_head", FEATURES).tolist() == [0, 0, 0]
     made.context.class_counts[:] = 0
     assert made.predict("own_head", FEATURES).tolist() == [-1, -1, -1]
+
+
+def test_without_the_fixed_classifier_there_is_no_rule_that_asks_it() -> None:
+    rules = ["head", "etf", "head_etf", "own_head", "own_etf"]
+    assert [rule for rule in rules if client().has_rule(rule)] == rules
+    assert [rule for rule in rules if client(dual_classifier=False).has_rule(rule)] == ["head", "own_head"]
 
 
 def test_an_unknown_rule_is_refused() -> None:

@@ -1,0 +1,69 @@
+"""A run's figures as Prometheus reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from coordinator.report.reading import Run
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
+
+KINDS = ("payload", "encoded", "wire")
+"""The levels at which bytes are counted."""
+
+
+def exposition(run: Run) -> tuple[bytes, str]:
+    """Return the figures as text, and its content type; those that are not known are left out."""
+    from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+    registry = CollectorRegistry()
+    registry.register(cast("Any", _Figures(run)))
+    return generate_latest(registry), CONTENT_TYPE_LATEST
+
+
+class _Figures:
+    """What a registry collects from."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def collect(self) -> Iterable[Metric]:
+        return _metrics(self._run)
+
+
+def _metrics(run: Run) -> Iterator[Metric]:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
+
+    summary = run.summary
+    facts = {key: str(summary[key]) for key in ("run_id", "method", "mode", "seed")}
+    yield InfoMetricFamily("protoedge_run", "What is run.", {**facts, "outcome": run.outcome})
+    counts = {status: summary[f"rounds_{status}"] for status in ("completed", "failed")}
+    yield _labelled(CounterMetricFamily("protoedge_rounds", "Closed rounds.", labels=["status"]), counts)
+    yield GaugeMetricFamily("protoedge_rounds_planned", "Rounds that the run is to have.", summary["num_rounds"])
+    yield GaugeMetricFamily("protoedge_clients", "Clients that have announced themselves.", summary["num_clients"])
+    updates = CounterMetricFamily("protoedge_updates", "Updates that came, by what became of them.", labels=["result"])
+    yield _labelled(updates, summary["updates"])
+    for way in ("uplink", "downlink"):
+        sizes = {kind: summary[way][f"{kind}_bytes"] for kind in KINDS}
+        text = f"Bytes of all rounds and clients, {way}, by the level at which they are counted."
+        yield _labelled(CounterMetricFamily(f"protoedge_{way}_bytes", text, labels=["level"]), sizes)
+    accuracy = {rule: told["last"] for rule, told in summary["accuracy_by_rule"].items()}
+    yield _labelled(GaugeMetricFamily("protoedge_accuracy_ratio", "Last accuracy.", labels=["rule"]), accuracy)
+    last = run.series.rounds[-1] if run.series.rounds else None
+    durations = {"round": last.round_s, "coordination": last.coordination_s} if last else {}
+    text = "How long the last round took."
+    yield _labelled(GaugeMetricFamily("protoedge_last_round_seconds", text, labels=["part"]), durations)
+    memory = {kind.removesuffix("_peak_rss_bytes"): peak for kind, peak in summary["memory"].items()}
+    text = "Largest peak of resident memory."
+    yield _labelled(GaugeMetricFamily("protoedge_peak_resident_memory_bytes", text, labels=["process"]), memory)
+
+
+def _labelled(family: Any, figures: Mapping[str, float | None]) -> Metric:
+    """Fill a metric with a sample for each figure that is known."""
+    for label, figure in figures.items():
+        if figure is not None:
+            family.add_metric([label], figure)
+    metric: Metric = family
+    return metric

@@ -1,0 +1,103 @@
+"""A run that goes on, read again when its files have changed, once for all who look at it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from coordinator.report.page import live_body
+from coordinator.report.reading import Run, read_run
+from coordinator.run_folder import RunFolder
+from coordinator.status import read_status
+
+CHECK_EVERY_S = 1.0
+"""How often it is looked whether something has changed."""
+
+REST_FACTOR = 20.0
+"""Reading takes at most one part in so many of the time, however long the run is."""
+
+LOG_BYTES, LOG_LINES = 8192, 15
+"""So much of the log's end is shown."""
+
+
+class LiveRun:
+    """What is shown of a run."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+        self._lock = asyncio.Lock()
+        self._version: str | None = None
+        self._body = ""
+        self._took_s = 0.0
+        self._run: Run | None = None
+        self.over = asyncio.Event()
+        """Is set when the run is over, or given up by the process that runs it."""
+
+    async def body(self) -> str:
+        """Return the page's content as of now.
+
+        Raises:
+            ConfigError: the run cannot be read.
+        """
+        await self._refresh()
+        return self._body
+
+    async def run(self) -> Run:
+        """Return the run's figures as of now.
+
+        Raises:
+            ConfigError: the run cannot be read.
+        """
+        await self._refresh()
+        assert self._run is not None
+        return self._run
+
+    async def changes(self) -> AsyncIterator[str]:
+        """Yield `change` whenever there is something new, at first too, and `over` at the end."""
+        seen: str | None = None
+        while not self.over.is_set():
+            if seen != (seen := version_of(self._folder)):
+                yield "change"
+            try:
+                await asyncio.wait_for(self.over.wait(), max(CHECK_EVERY_S, REST_FACTOR * self._took_s))
+            except asyncio.TimeoutError:
+                continue
+        yield "over"
+
+    async def _refresh(self) -> None:
+        async with self._lock:
+            version = version_of(self._folder)
+            if version != self._version:
+                began_at = time.monotonic()
+                self._run, self._body = await asyncio.to_thread(self._read)
+                self._version, self._took_s = version, time.monotonic() - began_at
+
+    def _read(self) -> tuple[Run, str]:
+        run = read_run(self._folder.path)
+        return run, live_body(run, read_status(self._folder.path), last_lines(self._folder.log_path))
+
+
+def version_of(folder: RunFolder) -> str:
+    """Return a text that changes when the run's files do."""
+    paths = (folder.store_path, Path(f"{folder.store_path}-wal"), folder.summary_path, folder.log_path)
+    return " ".join(f"{found.st_mtime_ns}:{found.st_size}" for path in paths if (found := _stat(path)))
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except OSError:
+        return None
+
+
+def last_lines(path: Path) -> list[str]:
+    """Return the last lines of a log, none if it is not there."""
+    try:
+        with path.open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - LOG_BYTES))
+            return log.read().decode("utf-8", "replace").splitlines()[-LOG_LINES:]
+    except OSError:
+        return []

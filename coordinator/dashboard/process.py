@@ -1,0 +1,90 @@
+"""The live page's process, as the one that runs the run sees it.
+
+The address is bound here, so that one that cannot be had ends the run before it begins, and handed on with the token
+through a pipe; when that closes, however this process ends, the page says that the run is over and its process leaves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from coordinator.run_folder import RunFolder
+from models.settings import is_loopback, split_address
+from models.spec import ConfigError
+
+NEEDED = ("jinja2", "starlette", "uvicorn", "prometheus_client")
+
+LEAVE_S = 3.0
+"""How long the process has to leave after the run."""
+
+
+class Dashboard:
+    """The live page of a run, from now until `close`."""
+
+    def __init__(self, folder: RunFolder, address: str) -> None:
+        """Serve it at `host:port`; with a token unless only this machine can reach that.
+
+        Raises:
+            ConfigError: a package is missing, or the address cannot be bound.
+        """
+        if missing := [name for name in NEEDED if find_spec(name) is None]:
+            raise ConfigError(f"--dashboard needs {', '.join(missing)}: pip install 'protoedge[dashboard]'")
+        name, port = split_address(address) or ("", 0)
+        self._token = "" if is_loopback(name) else _new_token()
+        with _bound(name, port) as listener:
+            host, port = listener.getsockname()[:2]
+            self._host = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            self._process = _spawn(folder.path, listener)
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{self._token}\n".encode())
+        self._process.stdin.flush()
+
+    @property
+    def url(self) -> str:
+        """Where a browser finds it."""
+        return f"http://{self._host}/" + (f"?token={self._token}" if self._token else "")
+
+    def close(self) -> None:
+        """Let it say that the run is over, and see it leave, by force if need be."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(LEAVE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def _new_token() -> str:
+    import secrets  # a megabyte that few coordinators need
+
+    return secrets.token_urlsafe(16)
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        expected = f"expected a free address of this machine, got {error.strerror}"
+        raise ConfigError(f"[report] dashboard = {f'{host}:{port}'!r}: {expected}") from None
+
+
+def _spawn(folder: Path, listener: socket.socket) -> subprocess.Popen[bytes]:
+    """Start the process, which hears no signals of this one's terminal; what it says goes into a log of its own."""
+    command = [sys.executable, "-I", "-m", "coordinator.dashboard", str(folder.resolve()), str(listener.fileno())]
+    with (folder / "dashboard.log").open("ab") as log:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            pass_fds=[listener.fileno()],
+            start_new_session=True,
+        )

@@ -1,0 +1,104 @@
+"""The pages that a browser asks for, and who may ask."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from coordinator.dashboard.exposition import exposition
+from coordinator.dashboard.live import LiveRun
+from coordinator.report.rendering import live_script, rendered
+from models.spec import ConfigError
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    Endpoint = Callable[[Request], Awaitable[Response]]
+
+LOCAL_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
+"""By these names a page that needs no token may be asked for: a foreign one could be made to lead here."""
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'self'; "
+    "connect-src 'self'; img-src data:; frame-ancestors 'none'; form-action 'none'; base-uri 'none'",
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+def make_app(live: LiveRun, token: str) -> Starlette:
+    """Return the application; everything in it is a GET, and needs the token if there is one."""
+    from starlette.applications import Starlette
+    from starlette.middleware import Middleware
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
+    from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+    from starlette.routing import Route
+
+    async def page(request: Request) -> Response:
+        response = _html(rendered("live.html", body=await live.body(), run=await live.run()))
+        if token:
+            response.set_cookie("token", token, httponly=True, samesite="strict")
+        return response
+
+    async def body(request: Request) -> Response:
+        return _html(await live.body())
+
+    async def script(request: Request) -> Response:
+        return Response(live_script(), media_type="text/javascript", headers=HEADERS)
+
+    async def events(request: Request) -> Response:
+        return StreamingResponse(_events(live), media_type="text/event-stream", headers=HEADERS)
+
+    async def metrics(request: Request) -> Response:
+        content, media_type = exposition(await live.run())
+        return Response(content, headers={**HEADERS, "Content-Type": media_type})
+
+    async def health(request: Request) -> Response:
+        return JSONResponse({"status": "ok", "outcome": (await live.run()).outcome}, headers=HEADERS)
+
+    def unreadable(request: Request, error: Exception) -> Response:
+        return PlainTextResponse(f"{error}\n", 503, headers=HEADERS)
+
+    pages = {
+        "/": page,
+        "/body": body,
+        "/live.js": script,
+        "/events": events,
+        "/metrics": metrics,
+        "/healthz": health,
+    }
+    return Starlette(
+        routes=[Route(path, _guarded(endpoint, token), methods=["GET"]) for path, endpoint in pages.items()],
+        middleware=[] if token else [Middleware(TrustedHostMiddleware, allowed_hosts=LOCAL_HOSTS)],
+        exception_handlers={ConfigError: unreadable},
+    )
+
+
+def _html(text: str) -> Response:
+    from starlette.responses import HTMLResponse
+
+    return HTMLResponse(text, headers=HEADERS)
+
+
+def _guarded(endpoint: Endpoint, token: str) -> Endpoint:
+    """Let only those in who know the token: in the address, as a cookie from there, or as a bearer."""
+    from starlette.responses import PlainTextResponse
+
+    async def guarded(request: Request) -> Response:
+        bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
+        given = request.query_params.get("token") or request.cookies.get("token") or bearer
+        if token and not secrets.compare_digest(given.encode(), token.encode()):
+            return PlainTextResponse("expected ?token=..., as the coordinator printed it\n", 401, headers=HEADERS)
+        return await endpoint(request)
+
+    return guarded
+
+
+async def _events(live: LiveRun) -> AsyncIterator[str]:
+    async for what in live.changes():
+        yield f"data: {json.dumps(what)}\n\n"

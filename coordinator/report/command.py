@@ -1,0 +1,78 @@
+"""`coordinator report RUN_DIR...`, and what every run leaves behind at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from coordinator.report.comparison import comparison_page
+from coordinator.report.exports import to_mlflow, to_tensorboard
+from coordinator.report.numbers import to_csv, to_json
+from coordinator.report.page import run_page
+from coordinator.report.reading import Run, read_run
+from coordinator.run_folder import RunFolder
+from models.spec import ConfigError
+from wire.exit_codes import ExitCode
+
+COMPARISON_NAME = "comparison.html"
+"""Where the comparison of several runs is written, seen from where the command is started."""
+
+AUTOMATIC_BYTES = 128 * 2**20
+"""Accounts of more than this are not read at the end of a run, which would take seconds."""
+
+
+def report(paths: Sequence[Path], form: str, output: Path | None) -> ExitCode:
+    """Make the page of one run or the comparison of several, or an export of each, and print where it is.
+
+    Numbers are printed themselves, unless a file is named.
+
+    Raises:
+        ConfigError: a run cannot be read, a package is missing, or the file cannot be written.
+    """
+    runs = [read_run(path) for path in paths]
+    if form in EXPORTS:
+        for run in runs:
+            print(EXPORTS[form](run))
+    elif form != "html" and output is None:
+        print(to_json(runs) if form == "json" else to_csv(runs), end="")
+    else:
+        texts = {"html": _pages, "json": to_json, "csv": to_csv}
+        print(_written(output or _place(runs), texts[form](runs)))
+    return ExitCode.FINISHED
+
+
+def leave_behind(folder: RunFolder, forms: Sequence[str]) -> Iterator[str]:
+    """Make these forms of a run that is over; yield a line for each that says where it is, or why there is none."""
+    for form in forms:
+        try:
+            if folder.metrics_path.stat().st_size > AUTOMATIC_BYTES:
+                yield f"{form}: left out as the run is long; coordinator report makes it"
+            else:
+                yield f"{form}: {EXPORTS[form](read_run(folder.path))}"
+        except Exception as error:  # the run is over, and nothing here is a part of it
+            yield f"{form}: {error if isinstance(error, ConfigError) else f'{type(error).__name__}: {error}'}"
+
+
+def _page(run: Run) -> str:
+    return _written(run.folder.page_path, run_page(run))
+
+
+EXPORTS: dict[str, Callable[[Run], str]] = {"report": _page, "tensorboard": to_tensorboard, "mlflow": to_mlflow}
+"""What is made of one run, by the name of the form; each returns where it is."""
+
+
+def _pages(runs: Sequence[Run]) -> str:
+    return run_page(runs[0]) if len(runs) == 1 else comparison_page(runs)
+
+
+def _place(runs: Sequence[Run]) -> Path:
+    return runs[0].folder.page_path if len(runs) == 1 else Path(COMPARISON_NAME)
+
+
+def _written(path: Path, text: str) -> str:
+    """Write a file and return its path."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: expected a file to write to, got {error.strerror}") from None
+    return str(path)

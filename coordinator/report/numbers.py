@@ -1,0 +1,93 @@
+"""The numbers of a report for programs: all of them as JSON, or a row per run and round as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from coordinator.report.reading import Run
+from coordinator.report.series import Flow
+from coordinator.tally import RoundLine
+
+ROUND_FIGURES = ("status", "reason", "round_s", "coordination_s", "num_accepted", "ok", "failed", "late")
+"""What is taken as it stands from the line of a round."""
+
+TRAFFIC = ("elements", "predicted_elements", "payload_bytes", "predicted_payload_bytes", "encoded_bytes", "wire_bytes")
+
+
+def to_json(runs: Sequence[Run]) -> str:
+    """Return all numbers of these runs; unknown ones are null."""
+    content = {"runs": [_as_dict(run) for run in runs]}
+    return msgspec.json.format(msgspec.json.encode(content), indent=2).decode() + "\n"
+
+
+def to_csv(runs: Sequence[Run]) -> str:
+    """Return a header and a row for each closed round; what is unknown, or no rule of the run, stays empty."""
+    rows = [row for run in runs for row in _rows(run)]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _as_dict(run: Run) -> dict[str, Any]:
+    return {
+        "run_id": run.folder.run_id,
+        "outcome": run.outcome,
+        "config": run.config,
+        "summary": run.summary,
+        "rounds": list(rounds_of(run)),
+        "clients": {client: _flow(figures) for client, figures in run.series.clients.items()},
+        "exchanges": {name: _flow(flow) for name, flow in run.series.exchanges.items()},
+        "samples": run.samples,
+    }
+
+
+def _flow(flow: Flow) -> dict[str, Any]:
+    return {
+        "num_asked": flow.num_asked,
+        "num_accepted": flow.num_accepted,
+        "uplink": msgspec.to_builtins(flow.up),
+        "downlink": msgspec.to_builtins(flow.down),
+    }
+
+
+def rounds_of(run: Run) -> Iterator[dict[str, Any]]:
+    """Yield the figures of each closed round; `accuracy` is by rule."""
+    points: dict[int, dict[str, Any]] = {}
+    for rule, found in run.series.accuracy.items():
+        for point in found:
+            points.setdefault(point.round, {})[rule] = point._asdict()
+    sent_bytes, metrics = run.series.sent_bytes, run.series.metrics.items()
+    for line in run.series.rounds:
+        yield {
+            "round": line.round,
+            **{name: getattr(line, name) for name in ROUND_FIGURES},
+            "uplink": msgspec.to_builtins(line.up),
+            "downlink": msgspec.to_builtins(line.down),
+            "sent_bytes": sent_bytes[line.round],
+            "accuracy": points.get(line.round, {}),
+            "metrics": {name: found[line.round] for name, found in metrics if line.round in found},
+        }
+
+
+def _rows(run: Run) -> Iterator[dict[str, Any]]:
+    told = {"run_id": run.folder.run_id, **{key: run.summary[key] for key in ("method", "mode", "seed")}}
+    for figures, line in zip(rounds_of(run), run.series.rounds, strict=True):
+        accuracies = {
+            f"accuracy.{rule}.{name}": point[name]
+            for rule, point in figures["accuracy"].items()
+            for name in ("weighted", "mean", "low", "high")
+        }
+        plain = {name: figures[name] for name in ("round", *ROUND_FIGURES)}
+        yield {**told, **plain, **_traffic(line), "sent_bytes": figures["sent_bytes"], **accuracies}
+
+
+def _traffic(line: RoundLine) -> dict[str, int | None]:
+    ways = (("uplink", line.up), ("downlink", line.down))
+    return {f"{way}.{name}": getattr(traffic, name) for way, traffic in ways for name in TRAFFIC}

@@ -1,0 +1,105 @@
+"""The page of one run: what its template is filled with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from coordinator.report import plots
+from coordinator.report.prototype_map import plane_of
+from coordinator.report.reading import Run
+from coordinator.report.rendering import Figures, rendered
+from coordinator.report.series import BAND, median_or_none
+from coordinator.report.summary import PEAKS
+from coordinator.report.timeline import Timeline, timeline_of
+
+MAX_LANES = 100
+"""A timeline shows so many clients; those of more are its first."""
+
+
+def run_page(run: Run) -> str:
+    """Return the HTML of the report of one run."""
+    return rendered("run.html", **_content(run))
+
+
+def live_body(run: Run, status: Mapping[str, Any], log: Sequence[str]) -> str:
+    """Return the same as a part of a page, with what `coordinator status` says and the log's last lines."""
+    return rendered("live_body.html", **_content(run), status=status, log=log)
+
+
+def _content(run: Run) -> dict[str, Any]:
+    """Return what the templates are filled with."""
+    summary, series = run.summary, run.series
+    takes_turns = summary["mode"] == "simulate"
+    num_rounds = max(1, *(line.round for line in series.rounds)) if series.rounds else 1
+    tracks = plots.tracks_of(series)
+    plane = plane_of(run.global_prototypes, run.local_prototypes) if run.global_prototypes else None
+    return {
+        "run": run,
+        "summary": summary,
+        "figures": Figures(summary),
+        "takes_turns": takes_turns,
+        "band": BAND,
+        "by_round": plots.accuracy_by_round(tracks, num_rounds, with_bands=True) if tracks else None,
+        "by_bytes": plots.accuracy_by_bytes(tracks) if tracks else None,
+        "traffic": plots.bytes_by_round(series, num_rounds) if series.rounds else None,
+        "times": plots.round_times(series, num_rounds, takes_turns),
+        "timelines": _timelines(run, takes_turns),
+        "clients": _clients(run),
+        "peaks": PEAKS,
+        "samples": _samples(run.samples),
+        "plane": plots.prototype_plot(plane, run.classes) if plane else None,
+        "has_local": bool(run.local_prototypes),
+        "settings": settings_of(run),
+        "failed": [line for line in series.rounds if line.status == "failed"],
+    }
+
+
+def settings_of(run: Run) -> dict[str, str]:
+    """Return every setting as `table.key`, its value as text."""
+    tables = run.config.items()
+    return {f"{table}.{key}": _as_text(value) for table, keys in tables for key, value in keys.items()}
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
+
+
+def _timelines(run: Run, takes_turns: bool) -> list[tuple[str, Timeline]]:
+    found = []
+    for round, what in run.series.shown.items():
+        timeline = timeline_of(round, run.series.timeline.get(round, ()), takes_turns)
+        if timeline.duration_s > 0:
+            found.append((what, timeline._replace(lanes=timeline.lanes[: MAX_LANES + 1])))
+    return found
+
+
+def _clients(run: Run) -> list[dict[str, Any]]:
+    """Return a row of figures for each client."""
+    announced, accuracy = run.summary.get("clients", {}), run.summary["accuracy"]["per_client"]
+    return [
+        {
+            "id": client,
+            "announced": announced.get(client, {}),
+            "accuracy": accuracy.get(client),
+            "figures": figures,
+            "train_s": median_or_none(figures.train_s),
+            "turnaround_s": median_or_none(figures.turnaround_s),
+        }
+        for client, figures in run.series.clients.items()
+    ]
+
+
+def _samples(samples: Mapping[str, Mapping[str, Sequence[int]]]) -> list[dict[str, Any]]:
+    """Return how many train samples of each class each client has, and as shares of the largest such number."""
+    largest = max((count for counts in samples.values() for count in counts["train"]), default=0) or 1
+    return [
+        {
+            "client": client,
+            "cells": [(count, round(count / largest, 3)) for count in counts["train"]],
+            "num_train": sum(counts["train"]),
+            "num_test": sum(counts["test"]),
+        }
+        for client, counts in samples.items()
+    ]

@@ -1,0 +1,85 @@
+"""Templates become pages: whatever comes from a run is escaped, and a figure that is not known says why."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from coordinator.report.units import show_accuracy, show_bytes, show_count, show_mebibytes, show_seconds
+from models.spec import ConfigError
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+NOT_INSTALLED = "needs the package jinja2: pip install 'protoedge[report]'"
+
+FILTERS: dict[str, Callable[[float], str]] = {
+    "accuracy": show_accuracy,
+    "bytes": show_bytes,
+    "count": show_count,
+    "mebibytes": show_mebibytes,
+    "seconds": show_seconds,
+}
+"""How a template shows a figure, by unit."""
+
+
+class Figures:
+    """A summary's figures by dotted path, as text; an unknown one is `n/a` with its reason."""
+
+    def __init__(self, summary: Mapping[str, Any]) -> None:
+        self._summary = summary
+        self._reasons: Mapping[str, str] = summary.get("null_reasons", {})
+
+    def value(self, path: str) -> Any:
+        """Return a figure, None if it is null or not there."""
+        content: Any = self._summary
+        for key in path.split("."):
+            content = content.get(key) if isinstance(content, Mapping) else None
+        return content
+
+    def show(self, path: str, unit: str) -> str:
+        """Return a figure in its unit."""
+        value = self.value(path)
+        return "n/a" if value is None else FILTERS[unit](value)
+
+    def reason(self, path: str) -> str:
+        """Return why a figure is not known, nothing if it is."""
+        return "" if self.value(path) is not None else self._reasons.get(path, "not measured")
+
+
+@lru_cache
+def _environment() -> Environment:
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ModuleNotFoundError:
+        raise ConfigError(NOT_INSTALLED) from None
+    environment = Environment(
+        loader=PackageLoader("coordinator.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update({name: _or_unknown(show) for name, show in FILTERS.items()})
+    return environment
+
+
+def _or_unknown(show: Callable[[float], str]) -> Callable[[float | None], str]:
+    return lambda value: "n/a" if value is None else show(value)
+
+
+def live_script() -> str:
+    """Return what the live page runs in a browser."""
+    return _environment().get_template("live.js").render()
+
+
+def rendered(template: str, **content: Any) -> str:
+    """Return a template filled with content.
+
+    Raises:
+        ConfigError: the package that fills templates is not installed.
+    """
+    made = time.strftime("%Y-%m-%d %H:%M:%S %Z")
+    return _environment().get_template(f"{template}.jinja").render(**content, made=made)

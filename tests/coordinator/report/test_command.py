@@ -1,0 +1,71 @@
+"""`coordinator report`, and the page at the end of a run."""
+
+from __future__ import annotations
+
+import builtins
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator.report import command, rendering
+from coordinator.report.reading import Run
+from models.spec import ConfigError
+from tests.coordinator.report.runs import RecordedRun
+from wire.exit_codes import ExitCode
+
+
+def test_one_run_gets_its_page_in_its_folder(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("jinja2")
+    assert command.report([run.folder.path], "html", None) == ExitCode.FINISHED
+    assert capsys.readouterr().out == f"{run.folder.path}/report.html\n"
+    assert run.folder.run_id in run.folder.page_path.read_text()
+
+
+def test_several_runs_are_compared_where_the_command_is_started(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("jinja2")
+    monkeypatch.chdir(tmp_path)
+    command.report([run.folder.path] * 2, "html", None)
+    assert capsys.readouterr().out == "comparison.html\n"
+    assert (tmp_path / "comparison.html").read_text().startswith("<!doctype html>")
+
+
+def test_numbers_are_printed_or_written(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command.report([run.folder.path], "json", None)
+    printed = capsys.readouterr().out
+    assert json.loads(printed)["runs"][0]["run_id"] == run.folder.run_id
+    command.report([run.folder.path], "json", tmp_path / "numbers.json")
+    assert (tmp_path / "numbers.json").read_text() == printed
+
+
+def test_a_file_that_cannot_be_written_is_one_line(run: Run, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nowhere/page\.html: expected a file to write to, got No such file"):
+        command.report([run.folder.path], "csv", tmp_path / "nowhere" / "page.html")
+
+
+def test_without_jinja2_one_line_says_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name == "jinja2":
+            raise ModuleNotFoundError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    rendering._environment.cache_clear()
+    (line,) = command.leave_behind(run.folder, ["report"])
+    assert line == "report: needs the package jinja2: pip install 'protoedge[report]'"
+
+
+def test_a_run_whose_page_cannot_be_made_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = RecordedRun(tmp_path).end()
+    monkeypatch.setattr(command, "AUTOMATIC_BYTES", 0)
+    assert list(command.leave_behind(folder, ["report"])) == [
+        "report: left out as the run is long; coordinator report makes it"
+    ]
+    folder.metrics_path.unlink()
+    (line,) = command.leave_behind(folder, ["report"])
+    assert line.startswith("report: FileNotFoundError: ")

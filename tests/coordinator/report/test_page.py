@@ -1,0 +1,140 @@
+"""The pages: self-contained, escaped, and with the figures of the summary."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("jinja2")
+
+from coordinator.report.comparison import comparison_page, differing_settings
+from coordinator.report.page import run_page
+from coordinator.report.reading import Run, read_run
+from coordinator.report.units import show_accuracy, show_bytes, show_count, show_mebibytes, show_seconds
+from tests.coordinator.report.runs import RecordedRun
+
+BAD = "<script>alert('x')</script>"
+
+
+class Reader(HTMLParser):
+    """Reads the rows of all tables, and which tags and outside addresses there are."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.rows: list[list[str]] = []
+        self.tags: list[str] = []
+        self.addresses: list[str] = []
+        self._cell: list[str] | None = None
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.addresses += [value or "" for name, value in attrs if name in ("href", "src", "srcset", "xlink:href")]
+        if tag == "tr":
+            self.rows.append([])
+        elif tag in ("td", "th"):
+            self._cell = []
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in ("td", "th") and self._cell is not None:
+            self.rows[-1].append(" ".join("".join(self._cell).split()))
+            self._cell = None
+
+    def handle_data(self, data: str) -> None:
+        if self._cell is not None:
+            self._cell.append(data)
+
+    def row(self, label: str) -> list[str]:
+        """Return the cells of the first row that begins so."""
+        return next(row[1:] for row in self.rows if row and row[0] == label)
+
+
+def test_the_figures_are_the_summarys(run: Run) -> None:
+    page, told = Reader(run_page(run)), run.summary
+    anchor, up, down = told["accuracy_by_rule"]["anchor"], told["uplink"], told["downlink"]
+    assert page.row("anchor ★") == [
+        show_accuracy(anchor["best"]),
+        show_count(anchor["best_round"]),
+        *map(show_accuracy, (anchor["last"], anchor["mean"]["best"], anchor["mean"]["last"])),
+    ]
+    by_kind: dict[str, tuple[Callable[[float], str], str]] = {
+        "elements": (show_count, "elements"),
+        "payload": (show_bytes, "payload_bytes"),
+    }
+    for label, (show, key) in by_kind.items():
+        assert page.row(label) == [show(way[name]) for way in (up, down) for name in (key, f"predicted_{key}")]
+    for label, key in (("encoded", "encoded_bytes"), ("on the wire", "wire_bytes"), ("sent again", "resent_bytes")):
+        assert page.row(label) == [show_bytes(up[key]), "", show_bytes(down[key]), ""]
+    assert page.row("whole") == [show_seconds(told["round_s"][key]) for key in ("median", "p95")]
+    assert page.row("coordination") == [show_seconds(told["coordination_s"][key]) for key in ("median", "p95")]
+    assert page.row("updates accepted") == [show_count(told["updates"]["accepted"]), ""]
+    assert page.row("client")[:1] == ["accuracy"]
+    assert page.row("aggregator")[0] == show_mebibytes(told["memory"]["aggregator_peak_rss_bytes"])
+    assert page.row("bob")[1:6] == ["5", "30", "2", "2", "2"]
+
+
+def test_a_figure_that_is_not_known_says_why(run: Run) -> None:
+    page = Reader(run_page(run))
+    assert page.row("trainer") == ["n/a", "not measured here"]
+    assert page.row("energy") == ["n/a", "not measured"]
+
+
+def test_nothing_comes_from_outside_and_nothing_is_run(run: Run) -> None:
+    for text in (run_page(run), comparison_page([run, run])):
+        page = Reader(text)
+        assert {address for address in page.addresses if not address.startswith(("#", "data:,"))} == set()
+        assert not {"script", "iframe", "object", "embed", "img"}.intersection(page.tags)
+        assert not re.search(r"@import|url\(", text)
+
+
+def test_all_sections_are_filled(run: Run) -> None:
+    text = run_page(run)
+    assert 'class="none"' not in text
+    assert text.count('class="lane"') == 2 * 3
+    assert "direction 1: 75% of the variance" in text
+    assert Reader(text).row("ann")  # of the clients; the samples come later
+    assert ["ann", "10", "20", "", "", "30", "4"] in Reader(text).rows
+
+
+def test_what_comes_from_a_run_is_escaped(tmp_path: Path) -> None:
+    recorded = RecordedRun(tmp_path, f'data.root="{BAD}"', classes=[BAD, '"><u>', "c", "d"])
+    recorded.write_prototypes()
+    folder = recorded.end()
+    for path in (folder.summary_path, folder.histogram_path):
+        path.write_text(path.read_text().replace("ann", BAD.replace('"', "'")))
+    run = read_run(folder.path)
+    run.series.clients[BAD] = run.series.clients.pop("ann")
+    for text in (run_page(run), comparison_page([run, run])):
+        assert "<script" not in text
+        assert "<u>" not in text
+    assert "&lt;script&gt;" in run_page(run)
+
+
+def test_a_run_that_has_just_begun_has_a_page(tmp_path: Path) -> None:
+    recorded = RecordedRun(tmp_path, num_rounds=0)
+    text = run_page(read_run(recorded.leave().path))
+    assert "not ended" in text
+    assert text.count('class="none"') == 5
+
+
+def test_a_simulation_says_that_clients_take_turns(tmp_path: Path) -> None:
+    run = read_run(RecordedRun(tmp_path, mode="simulate").end().path)
+    text = run_page(run)
+    assert "clients take turns" in text
+    assert Reader(text).row("on the wire") == ["n/a", "", "n/a", ""]
+
+
+def test_a_comparison_has_a_row_for_each_run_and_what_differs(run: Run, tmp_path: Path) -> None:
+    other = read_run(RecordedRun(tmp_path, "training.lr=0.5").end().path)
+    page = Reader(comparison_page([run, other]))
+    for one in (run, other):
+        shown = page.row(one.folder.run_id)
+        assert shown[5:7] == [show_accuracy(one.summary["accuracy"][key]) for key in ("best", "last")]
+        assert shown[9] == show_bytes(one.summary["uplink"]["encoded_bytes"])
+    assert page.row("training.lr") == ["0.05", "0.5"]
+    assert list(differing_settings([run, other])) == ["training.lr"]
+    assert differing_settings([run, run]) == {}

@@ -1,0 +1,81 @@
+"""A run as its folder has it: ended, killed or kept in memory, and always with the figures of its summary."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from coordinator.report.reading import NOT_ENDED, read_run
+from models.spec import ConfigError
+from tests.coordinator.report.runs import RecordedRun
+from wire.encoding import encode, pack
+from wire.messages import Update
+from wire.payload import Payload
+
+
+def test_a_run_that_ended_is_read_with_its_summary(tmp_path: Path) -> None:
+    folder = RecordedRun(tmp_path).end()
+    run = read_run(folder.path)
+    assert run.outcome == "finished"
+    assert run.summary == folder.read_summary()
+    assert run.classes == ["a", "b", "c", "d"]
+    assert [line.round for line in run.series.rounds] == [1, 2]
+
+
+@pytest.mark.parametrize("mode", ["loopback", "simulate"])
+def test_a_run_without_a_summary_is_summed_up_the_same(tmp_path: Path, mode: str) -> None:
+    recorded = RecordedRun(tmp_path, mode=mode)
+    run = read_run(recorded.leave().path)
+    ended = recorded.end().read_summary()
+    assert run.outcome == NOT_ENDED
+    apart = {"run_id", "method", "outcome", "memory", "versions", "null_reasons", "clients"}
+    assert {key: run.summary[key] for key in ended if key not in apart} == {
+        key: figure for key, figure in ended.items() if key not in apart
+    }
+    assert run.summary["null_reasons"]["memory.client_peak_rss_bytes"] == "known when the run ends"
+
+
+def test_a_run_that_goes_on_can_be_read(tmp_path: Path) -> None:
+    recorded = RecordedRun(tmp_path)
+    run = read_run(recorded.settle().path)
+    recorded.leave()
+    assert run.summary["rounds_completed"] == 2
+
+
+def test_the_accounts_of_a_store_in_memory_are_those_of_the_file(tmp_path: Path) -> None:
+    recorded = RecordedRun(tmp_path, "run.store=memory")
+    folder = recorded.end()
+    folder.store_path.unlink()
+    with folder.metrics_path.open("a") as file:
+        file.write('{"kind":"client","round":3')  # a line that is being written
+    run = read_run(folder.path)
+    assert [line.round for line in run.series.rounds] == [1, 2]
+    assert run.series.clients["ann"].num_accepted == 4
+
+
+def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"expected a run folder with a config\.toml"):
+        read_run(tmp_path)
+    folder = RecordedRun(tmp_path).end()
+    folder.histogram_path.write_text("{")
+    with pytest.raises(ConfigError, match="expected the accounts of a run"):
+        read_run(folder.path)
+    folder.store_path.unlink()
+    folder.histogram_path.unlink()
+    with pytest.raises(ConfigError, match=r"store\.sqlite: expected the store of a run"):
+        read_run(folder.path)
+
+
+def test_local_prototypes_are_those_of_the_open_exchange(tmp_path: Path) -> None:
+    recorded = RecordedRun(tmp_path)
+    recorded.open(3)
+    arrays: dict[str, np.ndarray] = {"prototypes": np.eye(2, dtype=np.float32), "classes": np.array([1, 3], np.uint16)}
+    for client, sent in (("ann", arrays), ("bob", {})):
+        header, buffer = encode(Update(1, 3, 0, []), pack(Payload.of_state(sent)))
+        recorded.put_update(3, client, bytes(header), bytes(buffer))
+    run = read_run(recorded.settle().path)
+    recorded.leave()
+    assert list(run.local_prototypes) == ["ann"]
+    assert run.local_prototypes["ann"].classes == [1, 3]

@@ -1,0 +1,71 @@
+"""Where a run stands, for people and for programs."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from coordinator.status import CLEAR, format_status, read_status, watch
+from models.spec import ConfigError
+from tests.coordinator.report.runs import RecordedRun
+
+
+class Terminal(io.StringIO):
+    """A stream that a person sits behind."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_run_that_goes_on_says_where_it_is(tmp_path: Path) -> None:
+    recorded = RecordedRun(tmp_path)
+    status = read_status(recorded.settle().path)
+    recorded.leave()
+    assert (status["outcome"], status["round"], status["rounds_completed"]) == (None, 3, 2)
+    assert status["accuracy"] == {"head": (2, 37 / 40), "local_prototype": (2, 9 / 10), "anchor": (1, 35 / 40)}
+    assert status["clients"]["ann"]["train_s"] == 0.125
+    assert status["clients"]["bob"]["status"] == "missing"
+
+
+def test_the_text_has_units_and_aligned_columns(tmp_path: Path) -> None:
+    lines = format_status(read_status(RecordedRun(tmp_path).end().path)).splitlines()
+    assert lines[0].endswith("over (finished)")
+    assert lines[1] == "rounds: 2 of 3 completed, the last in 6.00 s"
+    table = lines[lines.index("") + 1 :]
+    (ann,) = [line.split() for line in table if line.startswith("  ann")]
+    assert ann == ["ann", "2", "accepted", "0.12", "s", "1.00", "s", "50", "B", "60", "B"]
+    (bob,) = [line.split() for line in table if line.startswith("  bob")]
+    assert bob[:4] == ["bob", "2", "missing", "n/a"]
+    assert len({len(line) for line in table if line.startswith(("clients'", "  ann", "  bob"))}) == 1
+
+
+def test_a_watched_run_is_told_of_until_it_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = RecordedRun(tmp_path)
+    path = recorded.settle().path
+    waits: list[float] = []
+
+    def end_after_the_second(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 2:
+            recorded.end()
+
+    monkeypatch.setattr("coordinator.status.time.sleep", end_after_the_second)
+    stream = io.StringIO()
+    watch(path, "json", 0.5, stream)
+    told = [json.loads(line)["outcome"] for line in stream.getvalue().splitlines()]
+    assert told == [None, None, "finished"]
+    assert waits == [0.5, 0.5]
+
+
+@pytest.mark.parametrize(("stream", "times"), [(io.StringIO(), 0), (Terminal(), 1)])
+def test_only_a_terminal_is_cleared(tmp_path: Path, stream: io.StringIO, times: int) -> None:
+    watch(RecordedRun(tmp_path).end().path, "text", 1.0, stream)
+    assert stream.getvalue().count(CLEAR) == times
+
+
+def test_no_run_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="expected a run folder"):
+        read_status(tmp_path)
