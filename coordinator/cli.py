@@ -97,7 +97,6 @@ def _parser() -> argparse.ArgumentParser:
     status = add("status", _status, "say where a run stands")
     status.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="the run's folder")
     status.add_argument("--format", choices=["text", "json"], default="text", help="default: text")
-<<<<<<< HEAD
     report = add("report", _report, "write the page of a run, or one that compares several")
     report.add_argument("run_dirs", type=Path, nargs="+", metavar="RUN_DIR", help="the folder of a run, over or not")
     report.add_argument("--format", choices=FORMS, default="html", help="default: html")
@@ -111,14 +110,6 @@ def _parser() -> argparse.ArgumentParser:
     audit = add("audit", _audit, "try to tell whose samples class statistics were made of, by features that a run kept")
     audit.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="the run's folder, of a run with [privacy] audit")
     audit.add_argument("--format", choices=["text", "json"], default="text", help="default: text")
-=======
-    audit = add("audit", _audit, "try to tell whose samples class statistics were made of, by features that a run kept")
-    audit.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="the run's folder, of a run with [privacy] audit")
-    audit.add_argument("--format", choices=["text", "json"], default="text", help="default: text")
-    stop = add("stop", _stop, "end a run in order; --resume goes on with it")
-    stop.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="the run's folder")
-    _add_keys(add("keys", _keys, "make the coordinator's keys, and say whose keys let them in"))
->>>>>>> hgp
     table = add("methods", _methods, "list the methods")
     table.add_argument("--format", choices=["text", "markdown", "json"], default="text", help="default: text")
     return parser
@@ -201,7 +192,6 @@ def _status(args: argparse.Namespace) -> int:
     return ExitCode.FINISHED
 
 
-<<<<<<< HEAD
 def _seconds(text: str) -> float:
     """Return a number of seconds from a tenth to a day; argparse tells of a ValueError."""
     seconds = float(text)
@@ -214,21 +204,19 @@ def _report(args: argparse.Namespace) -> int:
     from coordinator.report.command import report
 
     return report(args.run_dirs, args.format, args.output)
-=======
+
+
 def _audit(args: argparse.Namespace) -> int:
     import json
->>>>>>> hgp
 
+    from coordinator.audit import audit_run, format_audit
 
-<<<<<<< HEAD
-=======
     findings = audit_run(args.run_dir)
     plain = {round: [each._asdict() for each in found] for round, found in findings.items()}
     print(json.dumps(plain, indent=1) if args.format == "json" else format_audit(findings))
     return ExitCode.FINISHED
 
 
->>>>>>> hgp
 def _stop(args: argparse.Namespace) -> int:
     from coordinator.stop import stop
 
@@ -251,20 +239,6 @@ def _keys(args: argparse.Namespace) -> int:
         print(keys.revoke(folder, args.client))
     elif listed := keys.listing(folder, time.time()):
         print(listed)
-<<<<<<< HEAD
-    return ExitCode.FINISHED
-
-
-def _audit(args: argparse.Namespace) -> int:
-    import json
-
-    from coordinator.audit import audit_run, format_audit
-
-    findings = audit_run(args.run_dir)
-    plain = {round: [each._asdict() for each in found] for round, found in findings.items()}
-    print(json.dumps(plain, indent=1) if args.format == "json" else format_audit(findings))
-=======
->>>>>>> hgp
     return ExitCode.FINISHED
 
 
