@@ -31,52 +31,77 @@ HEADERS = {
 }
 
 
+class Pages:
+    """What is answered to each request; only GETs are."""
+
+    def __init__(self, live: LiveRun, token: str) -> None:
+        self._live = live
+        self._token = token
+
+    async def page(self, request: Request) -> Response:
+        """Return the whole page, and the token as a cookie for what the page asks for later."""
+        response = _html(rendered("live.html", body=await self._live.body(), run=await self._live.run()))
+        if self._token:
+            response.set_cookie("token", self._token, httponly=True, samesite="strict")
+        return response
+
+    async def body(self, request: Request) -> Response:
+        """Return the page's content alone."""
+        return _html(await self._live.body())
+
+    async def script(self, request: Request) -> Response:
+        """Return what the page runs."""
+        from starlette.responses import Response
+
+        return Response(live_script(), media_type="text/javascript", headers=HEADERS)
+
+    async def events(self, request: Request) -> Response:
+        """Return a stream that tells when there is something new."""
+        from starlette.responses import StreamingResponse
+
+        return StreamingResponse(_events(self._live), media_type="text/event-stream", headers=HEADERS)
+
+    async def metrics(self, request: Request) -> Response:
+        """Return the figures for Prometheus."""
+        from starlette.responses import Response
+
+        content, media_type = exposition(await self._live.run())
+        return Response(content, headers={**HEADERS, "Content-Type": media_type})
+
+    async def health(self, request: Request) -> Response:
+        """Return that the run can be read."""
+        from starlette.responses import JSONResponse
+
+        return JSONResponse({"status": "ok", "outcome": (await self._live.run()).outcome}, headers=HEADERS)
+
+
 def make_app(live: LiveRun, token: str) -> Starlette:
-    """Return the application; everything in it is a GET, and needs the token if there is one."""
+    """Return the application; everything in it needs the token if there is one."""
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
     from starlette.middleware.trustedhost import TrustedHostMiddleware
-    from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
     from starlette.routing import Route
 
-    async def page(request: Request) -> Response:
-        response = _html(rendered("live.html", body=await live.body(), run=await live.run()))
-        if token:
-            response.set_cookie("token", token, httponly=True, samesite="strict")
-        return response
-
-    async def body(request: Request) -> Response:
-        return _html(await live.body())
-
-    async def script(request: Request) -> Response:
-        return Response(live_script(), media_type="text/javascript", headers=HEADERS)
-
-    async def events(request: Request) -> Response:
-        return StreamingResponse(_events(live), media_type="text/event-stream", headers=HEADERS)
-
-    async def metrics(request: Request) -> Response:
-        content, media_type = exposition(await live.run())
-        return Response(content, headers={**HEADERS, "Content-Type": media_type})
-
-    async def health(request: Request) -> Response:
-        return JSONResponse({"status": "ok", "outcome": (await live.run()).outcome}, headers=HEADERS)
-
-    def unreadable(request: Request, error: Exception) -> Response:
-        return PlainTextResponse(f"{error}\n", 503, headers=HEADERS)
-
-    pages = {
-        "/": page,
-        "/body": body,
-        "/live.js": script,
-        "/events": events,
-        "/metrics": metrics,
-        "/healthz": health,
+    pages = Pages(live, token)
+    endpoints = {
+        "/": pages.page,
+        "/body": pages.body,
+        "/live.js": pages.script,
+        "/events": pages.events,
+        "/metrics": pages.metrics,
+        "/healthz": pages.health,
     }
     return Starlette(
-        routes=[Route(path, _guarded(endpoint, token), methods=["GET"]) for path, endpoint in pages.items()],
+        routes=[Route(path, _guarded(endpoint, token), methods=["GET"]) for path, endpoint in endpoints.items()],
         middleware=[] if token else [Middleware(TrustedHostMiddleware, allowed_hosts=LOCAL_HOSTS)],
-        exception_handlers={ConfigError: unreadable},
+        exception_handlers={ConfigError: _unreadable},
     )
+
+
+def _unreadable(request: Request, error: Exception) -> Response:
+    from starlette.responses import PlainTextResponse
+
+    return PlainTextResponse(f"{error}\n", 503, headers=HEADERS)
 
 
 def _html(text: str) -> Response:

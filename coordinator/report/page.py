@@ -32,7 +32,7 @@ def _content(run: Run) -> dict[str, Any]:
     """Return what the templates are filled with."""
     summary, series = run.summary, run.series
     takes_turns = summary["mode"] == "simulate"
-    num_rounds = max(1, *(line.round for line in series.rounds)) if series.rounds else 1
+    num_rounds = max((line.round for line in series.rounds), default=1)
     tracks = plots.tracks_of(series)
     plane = plane_of(run.global_prototypes, run.local_prototypes) if run.global_prototypes else None
     return {
