@@ -121,15 +121,9 @@ class RunConfig(Section, frozen=True):
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     wire: WireConfig = WireConfig()
-<<<<<<< HEAD
     gate: GateSection = GateSection()
     tasks: TasksConfig = TasksConfig()
     privacy: PrivacyConfig = PrivacyConfig()
-=======
-    tasks: TasksConfig = TasksConfig()
-    privacy: PrivacyConfig = PrivacyConfig()
-    gate: GateSection = GateSection()
->>>>>>> hgp
     transport: TransportSection = TransportSection()
     report: ReportSection = ReportSection()
 

@@ -2,105 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
-
-import numpy as np
 import pytest
 
-from coordinator.lobby import Events, Frames, Lobby
 from coordinator.membership import PROBE_S
-from coordinator.server_half import Constant
-from models import methods
-from models.spec import DataConfig, EvaluationConfig, ModelConfig, RunSpec, TrainingConfig, WireConfig
-from wire.encoding import decode, pack
+from tests.coordinator.hall import ETF, HEARTBEAT_S, MASKS, OURS, RUN, Hall, ready, refusal
 from wire.messages import Constant as ConstantMessage
-from wire.messages import Goodbye, Hello, Message, Ping, Pong, Progress, Ready, Refusal, Welcome
-from wire.payload import Payload
-from wire.version import PROTOCOL_VERSION
-
-RUN = 7
-HEARTBEAT_S = 5.0
-SPEC = RunSpec(
-    run_id="run-7",
-    seed=0,
-    num_rounds=3,
-    method=methods.default().name,
-    method_config={},
-    classes=list("0123"),
-    data=DataConfig(),
-    model=ModelConfig(feature_dim=6),
-    training=TrainingConfig(),
-    evaluation=EvaluationConfig(),
-    wire=WireConfig(),
-)
-OURS = (PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor)
-MASKS = Constant("masks", "digest-masks", pack(Payload.of_state({"kept": np.arange(3, dtype=np.int64)})))
-ETF = Constant("etf", "digest-etf", pack(Payload.of_state({"frame": np.ones(2, np.float32)})))
-
-
-def ready(**changes: Any) -> Ready:
-    fields: dict[str, Any] = {
-        "run": RUN,
-        "num_train": 6,
-        "num_test": 2,
-        "class_counts": [3, 2, 1, 0],
-        "feature_dim": 6,
-        "num_parameters": 100,
-        "num_buffers": 10,
-    }
-    return Ready(**{**fields, **changes})
-
-
-class Hall:
-    """A lobby, all that it sent by route, and all that it told the run."""
-
-    def __init__(self, shares_model: bool = False, is_open: bool = True, constants: tuple[Constant, ...] = ()) -> None:
-        method = dataclasses.replace(methods.default(), shares_model=shares_model)
-        welcome = Welcome(RUN, "run-7", HEARTBEAT_S, 1 << 20, {"seed": 0})
-        events = Events(
-            lambda client, ready: self.told.append(f"{client} is ready"),
-            lambda client: self.told.append(f"{client} is gone"),
-            lambda client, constant, frames: self.told.append(f"{client} was sent {constant.name}"),
-            lambda text: self.notes.append(text),
-            lambda code, reason: self.turned_away.append((code, reason)),
-        )
-        self.told: list[str] = []
-        self.notes: list[str] = []
-        self.turned_away: list[tuple[str, str]] = []
-        self.sent: list[tuple[bytes, Message]] = []
-        self.cut: set[bytes] = set()
-        self.quiet_s: dict[bytes, float] = {}
-        self.at = 0.0
-        self.lobby = Lobby(SPEC, method, welcome, self._send, self.quiet_s.get, events)
-        if is_open:
-            self.lobby.open(constants)
-
-    def _send(self, route: bytes, frames: Frames) -> bool:
-        if route in self.cut:
-            return False
-        self.sent.append((route, decode(frames)[0]))
-        return True
-
-    def take(self, route: bytes, message: Message, owner: str | None = None) -> str | None:
-        return self.lobby.take(route, owner, message, self.at)
-
-    def hello(self, client: str, route: bytes, incarnation: int = 1, **changes: Any) -> list[Message]:
-        """Let a client say hello and return what came back by its route."""
-        self.take(route, Hello(**{"version": OURS, "client": client, "incarnation": incarnation, **changes}))
-        return self.answers(route)
-
-    def join(self, client: str, **changes: Any) -> list[Message]:
-        """Let a client say hello and get ready, by the route of its name; return what came of the latter."""
-        self.hello(client, client.encode())
-        self.take(client.encode(), ready(**changes))
-        return self.answers(client.encode())
-
-    def answers(self, route: bytes) -> list[Message]:
-        """Return what was sent to this route since the last time."""
-        found = [message for to, message in self.sent if to == route]
-        self.sent = [(to, message) for to, message in self.sent if to != route]
-        return found
+from wire.messages import Goodbye, Hello, Message, Ping, Pong, Progress, Welcome
 
 
 def test_a_client_is_welcomed_and_takes_part_once_it_is_ready() -> None:
@@ -157,95 +64,6 @@ def test_a_client_that_is_left_out_is_told_so_now_and_whenever_it_comes_again() 
     assert refusal(hall.hello("a", b"2", incarnation=2)) == ("left_out", "too many refusals", True)
     assert hall.turned_away == [("left_out", "too many refusals")] * 2
     assert isinstance(hall.hello("b", b"3")[0], Welcome)
-
-
-# Refused by name
-
-
-def refusal(answers: list[Message]) -> tuple[str, str, bool]:
-    assert len(answers) == 1
-    assert isinstance(answers[0], Refusal)
-    return answers[0].code, answers[0].reason, answers[0].permanent
-
-
-def test_another_major_version_is_refused_with_both_versions() -> None:
-    major = PROTOCOL_VERSION.major + 1
-    text = f"the coordinator speaks protocol {PROTOCOL_VERSION}, a speaks {major}.3"
-    hall = Hall()
-    assert refusal(hall.hello("a", b"1", version=(major, 3))) == ("version", text, True)
-    assert hall.lobby.clients == []
-
-
-def test_another_minor_version_is_welcomed() -> None:
-    answers = Hall().hello("a", b"1", version=(PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor + 5))
-    assert isinstance(answers[0], Welcome)
-
-
-@pytest.mark.parametrize("client", ["", "a/b", "../up", "a b", "ä", "x" * 65, "-a"])
-def test_an_id_that_is_no_plain_name_is_refused_with_the_id(client: str) -> None:
-    hall = Hall()
-    text = f"expected a client id of letters, digits and . _ -, got {client!r}"
-    assert refusal(hall.hello(client, b"1")) == ("client_id", text, True)
-    assert hall.lobby.clients == []
-
-
-def test_a_very_long_id_is_quoted_in_part() -> None:
-    assert len(refusal(Hall().hello("x" * 100_000, b"1"))[1]) < 200
-
-
-def test_another_feature_dim_is_refused_with_both_numbers() -> None:
-    hall = Hall()
-    text = "the run's feature_dim is 6, a's net has 50"
-    assert refusal(hall.join("a", feature_dim=50)) == ("feature_dim", text, True)
-    assert (hall.told, hall.lobby.announced) == ([], {})
-    assert hall.turned_away == [("feature_dim", text)]
-
-
-@pytest.mark.parametrize(
-    ("changes", "came"),
-    [
-        ({"class_counts": [3, 2, 1]}, "a sent 3 that sum to 6"),
-        ({"class_counts": [3, 2, 0, 0, 1]}, "a sent 5 that sum to 6"),
-        ({"class_counts": [3, 2, 0, 0]}, "a sent 4 that sum to 5"),
-    ],
-)
-def test_another_label_map_is_refused_with_what_was_expected_and_came(changes: dict[str, Any], came: str) -> None:
-    text = f"expected counts of 4 classes that sum to 6, {came}"
-    assert refusal(Hall().join("a", **changes)) == ("label_map", text, True)
-
-
-def test_a_client_without_samples_takes_part() -> None:
-    hall = Hall()
-    assert hall.join("a", num_train=0, num_test=0, class_counts=[0, 0, 0, 0]) == []
-    assert hall.told == ["a is ready"]
-
-
-@pytest.mark.parametrize("changes", [{"num_parameters": 99}, {"num_buffers": 0}])
-def test_another_model_size_is_refused_where_whole_nets_are_averaged(changes: dict[str, int]) -> None:
-    hall = Hall(shares_model=True)
-    assert hall.join("a") == []
-    code, reason, permanent = refusal(hall.join("b", **changes))
-    assert (code, permanent) == ("model", True)
-    assert "averages whole nets: expected 100 parameters and 10 buffers as a has, b has" in reason
-    assert hall.told == ["a is ready"]
-    assert hall.join("a") == []
-
-
-def test_model_sizes_may_differ_where_nets_are_not_shared() -> None:
-    hall = Hall()
-    hall.join("a")
-    assert hall.join("b", num_parameters=99) == []
-    assert hall.told == ["a is ready", "b is ready"]
-
-
-def test_one_refused_client_costs_the_others_nothing() -> None:
-    hall = Hall()
-    hall.join("a")
-    hall.join("b", feature_dim=1)
-    hall.hello("c", b"c", version=(99, 0))
-    assert hall.answers(b"a") == []
-    assert hall.take(b"a", Ping()) == "a"
-    assert hall.answers(b"a") == [Pong()]
 
 
 # Two processes with one id
@@ -402,19 +220,3 @@ def test_those_who_came_again_or_left_before_the_opening_are_welcomed_once_or_no
     hall.lobby.open([MASKS])
     assert [len(hall.answers(route)) for route in (b"1", b"2", b"3")] == [0, 2, 0]
     assert hall.told == ["b is gone", "a was sent masks"]
-
-
-@pytest.mark.parametrize(
-    ("changes", "code"),
-    [
-        ({"num_train": 2**32, "class_counts": [2**32, 0, 0, 0]}, "label_map"),
-        ({"num_test": 2**64 - 1}, "label_map"),
-        ({"test_counts": [-1, 0, 0, 0]}, "label_map"),
-        ({"num_parameters": 2**63}, "model"),
-        ({"num_buffers": -1}, "model"),
-    ],
-)
-def test_absurd_numbers_are_refused(changes: dict[str, Any], code: str) -> None:
-    hall = Hall()
-    assert refusal(hall.join("a", **changes))[::2] == (code, True)
-    assert hall.told == []
