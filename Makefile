@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.up-to-date
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow lint bench fuzz
+.PHONY: help install demo test test-slow chaos lint bench fuzz
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,6 +20,9 @@ test: $(STAMP)  ## run all tests, among them ruff, mypy and the dependency rules
 
 test-slow: $(STAMP)  ## run the tests that are left out there: every method, simulated and in real processes
 	@$(BIN)/python -m pytest -m slow
+
+chaos: $(STAMP)  ## kill processes at every failure point and by seeded schedules, on bad links too; takes long
+	@$(BIN)/python -m pytest tests/chaos -m "chaos or not chaos" -n 2 --dist worksteal
 
 lint: $(STAMP)  ## check style, types and dependency rules only
 	@$(BIN)/ruff check
