@@ -14,7 +14,6 @@ from models import methods
 from tests.integration.pairs_run import PairsRun
 from tests.integration.processes import Processes
 from tests.integration.simulated import comparable, finished, settings, simulated_here
-from tests.models.imports import imports_torch
 
 
 def every_method() -> Iterator[Any]:
@@ -22,7 +21,7 @@ def every_method() -> Iterator[Any]:
     seen = set()
     for name in methods.names():
         method = methods.find(name)
-        demands = (len(method.exchanges), method.shares_model, bool(method.net), imports_torch(method.server))
+        demands = (len(method.exchanges), method.shares_model, bool(method.net))
         yield pytest.param(name, marks=[pytest.mark.slow] if demands in seen else [])
         seen.add(demands)
 

@@ -13,6 +13,7 @@ from coordinator.config import load
 from coordinator.run_folder import RunFolder
 from coordinator.store import RoundRecord, Store, StoredUpdate
 from models import checkpoint
+from tests.architecture.source import ROOT
 from tests.coordinator.accounting import READY, SPEC, Book, report, scored
 from tests.coordinator.stores import call, nothing, unexpected
 
@@ -44,7 +45,7 @@ class RecordedRun:
         self.book = Book()
         self._store = Store(self.folder.store_path, call, unexpected)
         self._store.put_meta("mode", mode)
-        self._store.put_meta("modules", str(parent))
+        self._store.put_meta("modules", str(ROOT))
         counts = {name: {"train": ready.class_counts, "test": [1, 1, 1, 1]} for name, ready in READY.items()}
         self.folder.histogram_path.write_text(json.dumps({"classes": list(classes), "clients": counts}))
         if num_rounds:
