@@ -6,9 +6,8 @@ import asyncio
 import contextlib
 import functools
 import json
-import shutil
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -23,6 +22,7 @@ from coordinator.run_folder import RunFolder
 from coordinator.server_half import Constant
 from coordinator.standing import read_standing, stored_lines
 from coordinator.store import SPILL_BYTES, RoundRecord, Store, StoredUpdate, StoreError
+from models.client_states import drop_states
 from models.methods import find
 from models.settings import read_toml
 from models.spec import ConfigError, RunSpec
@@ -151,11 +151,14 @@ class RunRecord:
 
     def client_folder(self, client: str) -> Path | None:
         """Return where a simulated client keeps its states, None if the run keeps nothing."""
-        return None if self._in_memory else self.folder.path / "clients" / client
+        return None if self._in_memory else self.folder.client_folder(client)
 
-    def drop_client_folders(self) -> None:
+    def drop_client_states(self, clients: Iterable[str]) -> None:
         """Delete the states of simulated clients, which are of no use once the run is finished."""
-        shutil.rmtree(self.folder.path / "clients", ignore_errors=True)
+        for client in clients:
+            drop_states(self.folder.client_folder(client))
+        with contextlib.suppress(OSError):  # features that an audit wants are there as well
+            (self.folder.path / "clients").rmdir()
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of `metrics.jsonl` that earlier processes of the run left."""

@@ -144,7 +144,7 @@ class Simulation:
             self._record.finish(self._ledger, self._half.state, self._half.versions, None, (), outcome_of(code))
             self._record.close()
             if code == ExitCode.FINISHED:
-                self._record.drop_client_folders()
+                self._record.drop_client_states(self._clients)
         except (OSError, StoreError) as error:
             code, reason = ExitCode.INTERRUPTED, f"the run's record is not complete: {error}"
         self._record.display.note(f"the run is over: {outcome_of(code)}" + (f" ({reason})" if reason else ""))

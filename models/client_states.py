@@ -24,6 +24,7 @@ folder wherever a kill falls:
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -129,6 +130,18 @@ class ClientStates:
         return int(self._store.metadata[name]["exchange"])
 
 
+def drop_states(folder: Path) -> None:
+    """Delete all states and uplinks in a client's folder, and the folder if there is nothing else in it."""
+    for path in _files_in(folder):
+        path.unlink()
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
+def _files_in(folder: Path) -> list[Path]:
+    return [path for pattern in _OURS for path in sorted(folder.glob(pattern))]
+
+
 class _Memory:
     """Named states in a dictionary."""
 
@@ -158,7 +171,7 @@ class _Folder:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._durable = durable
-        ours = [path for pattern in _OURS for path in sorted(folder.glob(pattern))]
+        ours = _files_in(folder)
         for path in ours:
             if path.suffix == checkpoint.TEMPORARY_SUFFIX:
                 path.unlink()

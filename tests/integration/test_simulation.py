@@ -98,3 +98,11 @@ def test_another_methods_state_is_refused(pairs: PairsRun, processes: Processes)
     assert second.wait() == 2
     assert "expected a run of method" in second.said
     assert not second.printed
+
+
+def test_what_an_audit_needs_outlives_the_states_of_the_clients(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("sklearn")
+    simulated_here(tmp_path / "simulated", settings("privacy.audit=true", "run.num_rounds=1"))
+    names = {path.name for path in tmp_path.glob("simulated/*/clients/*/*")}
+    assert names == {"features-1.safetensors"}
