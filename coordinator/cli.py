@@ -97,13 +97,13 @@ def _parser() -> argparse.ArgumentParser:
     status = add("status", _status, "say where a run stands")
     status.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="the run's folder")
     status.add_argument("--format", choices=["text", "json"], default="text", help="default: text")
+    again = "say it again every so many seconds until the run is over (default: 2)"
+    status.add_argument("--watch", type=_seconds, nargs="?", const=2.0, metavar="SECONDS", help=again)
     report = add("report", _report, "write the page of a run, or one that compares several")
     report.add_argument("run_dirs", type=Path, nargs="+", metavar="RUN_DIR", help="the folder of a run, over or not")
     report.add_argument("--format", choices=FORMS, default="html", help="default: html")
     where = "the file to write; by default RUN_DIR/report.html, of several runs comparison.html, numbers are printed"
     report.add_argument("--output", type=Path, metavar="FILE", help=where)
-    again = "say it again every so many seconds until the run is over (default: 2)"
-    status.add_argument("--watch", type=_seconds, nargs="?", const=2.0, metavar="SECONDS", help=again)
     stop = add("stop", _stop, "end a run in order; --resume goes on with it")
     stop.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="the run's folder")
     _add_keys(add("keys", _keys, "make the coordinator's keys, and say whose keys let them in"))

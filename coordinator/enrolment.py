@@ -10,7 +10,6 @@ A revoked entry stays, so that its key is refused by name. A client has one key:
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
@@ -20,6 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 import tomli_w
 
+from coordinator.run_folder import write_whole
 from models.settings import NAME_FORM, is_plain_name, read_toml
 from models.spec import ConfigError
 from wire.sockets.keys import KEY_FORM, is_key
@@ -48,23 +48,22 @@ class Verdict(NamedTuple):
 class Enrolment:
     """The list; `judge` goes by the file as it is now."""
 
-    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, path: Path | None, clock: Callable[[], float] = time.time) -> None:
         """Read the file; none is an empty list.
 
         Raises:
             ConfigError: it is no enrolment list.
         """
-        self._path: Path | None = path
+        self._path = path
         self._clock = clock
-        self._seen = _version(path)
+        self._seen = _version(path) if path is not None else None
         self.fault = ""
-        self._take(read_entries(path))
+        self._take(read_entries(path) if path is not None else {})
 
     @classmethod
     def of(cls, public_keys: Mapping[str, str]) -> Enrolment:
         """Return a list that is in no file, and never changes."""
-        made = cls(Path(os.devnull, "nothing"))
-        made._path = None
+        made = cls(None)
         made._take({client: Entry(key) for client, key in public_keys.items()})
         return made
 
@@ -118,14 +117,9 @@ def write_entries(path: Path, entries: Mapping[str, Entry]) -> None:
     """Replace a list, whole or not at all."""
     for client, entry in entries.items():
         _check(path, client, entry)
-    draft = path.with_name(f".{path.name}.draft")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with draft.open("w", encoding="utf-8") as file:
-            file.write(tomli_w.dumps(msgspec.to_builtins(entries)))
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
+        write_whole(path, [tomli_w.dumps(msgspec.to_builtins(entries)).encode()])
     except OSError as error:
         raise ConfigError(f"{path}: expected to write the enrolment list, got {error.strerror}") from None
 

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from coordinator.config import RunConfig
+from coordinator.schema import sync_folder
 from models import methods
 from models.settings import NAME_FORM, is_plain_name
 from models.spec import ConfigError
@@ -127,11 +128,11 @@ class RunFolder:
 
     def write_config(self, config: RunConfig) -> None:
         """Write the effective config, whole or not at all."""
-        _write_whole(self.config_path, [config.to_toml().encode()])
+        write_whole(self.config_path, [config.to_toml().encode()])
 
     def write_metrics(self, lines: Iterable[str]) -> None:
         """Write the lines of the run's accounts, whole or not at all."""
-        _write_whole(self.metrics_path, (f"{line}\n".encode() for line in lines))
+        write_whole(self.metrics_path, (f"{line}\n".encode() for line in lines))
 
     def take_summary(self) -> dict[str, Any]:
         """Return the run's figures and remove them: the run goes on."""
@@ -148,7 +149,7 @@ class RunFolder:
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write the run's figures, whole or not at all; one that is not finite becomes null."""
-        _write_whole(self.summary_path, [msgspec.json.format(msgspec.json.encode(summary), indent=2), b"\n"])
+        write_whole(self.summary_path, [msgspec.json.format(msgspec.json.encode(summary), indent=2), b"\n"])
 
 
 def run_token(run_id: str) -> int:
@@ -176,7 +177,7 @@ def _what_is_at(path: Path) -> str:
     return "a file" if path.exists() else "nothing"
 
 
-def _write_whole(path: Path, content: Iterable[bytes]) -> None:
+def write_whole(path: Path, content: Iterable[bytes]) -> None:
     """Replace a file so that a crash leaves the old or the new one, both on disk."""
     draft = path.with_name(f".{path.name}.draft")
     with draft.open("wb") as file:
@@ -184,8 +185,4 @@ def _write_whole(path: Path, content: Iterable[bytes]) -> None:
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)

@@ -13,11 +13,6 @@ from tests.integration.processes import Processes
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.fixture
-def processes(tmp_path: Path) -> Processes:
-    return Processes(tmp_path)
-
-
 def code_blocks(language: str) -> list[str]:
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
     return [content for found, content in blocks if found == language]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,14 +15,6 @@ NEEDED: dict[str, dict[str, float]] = {
     "round": {"min_clients": NUM_CLIENTS, "deadline_s": 60.0},
 }
 """Every client is needed, and deadlines are longer than any restart."""
-
-
-@pytest.fixture
-def processes(tmp_path: Path) -> Iterator[Processes]:
-    """Start daemons in a folder of their own; after the test no process may be left."""
-    started = Processes(tmp_path)
-    yield started
-    started.close()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from coordinator.config import GateSection
 from coordinator.gate import Gate
 from coordinator.lobby import Events, Lobby
 from models import methods
-from models.spec import DataConfig, EvaluationConfig, ModelConfig, RunSpec, TrainingConfig, WireConfig
+from tests.coordinator.hall import SPEC
 from wire.encoding import Packed, decode, unpack
 from wire.errors import DecodeError, RecordError
 from wire.messages import Hello, Ready, Welcome
@@ -30,19 +30,6 @@ MAX_BYTES = 1 << 16
 UNIVERSE = 64
 """Of index sets."""
 
-SPEC = RunSpec(
-    run_id="run-7",
-    seed=0,
-    num_rounds=3,
-    method=methods.default().name,
-    method_config={},
-    classes=list("0123"),
-    data=DataConfig(),
-    model=ModelConfig(feature_dim=6),
-    training=TrainingConfig(),
-    evaluation=EvaluationConfig(),
-    wire=WireConfig(),
-)
 RECORDS: tuple[type[Record], ...] = tuple(
     {exchange.uplink for name in methods.names() for exchange in methods.find(name).exchanges}
 )

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.integration.pairs_run import PairsRun
 from tests.integration.processes import Processes
-
-
-@pytest.fixture
-def processes(tmp_path: Path) -> Iterator[Processes]:
-    """Start daemons in a folder of their own; after the test no process may be left."""
-    started = Processes(tmp_path)
-    yield started
-    started.close()
 
 
 @pytest.fixture
