@@ -215,6 +215,9 @@ def _check_places(config: RunConfig, where: str) -> None:
         raise refusal(where, "run.name", config.run.name, f"nothing, or {NAME_FORM}")
     if config.report.dashboard and split_address(config.report.dashboard) is None:
         raise refusal(where, "report.dashboard", config.report.dashboard, f"nothing, or {ADDRESS_FORM}")
+    if config.report.dashboard and config.run.store == "memory":
+        expected = "nothing, because the live page reads the store, which [run] store = 'memory' keeps from it"
+        raise refusal(where, "report.dashboard", config.report.dashboard, expected)
     if not config.run.dir:
         raise refusal(where, "run.dir", config.run.dir, "a folder")
     address = split_address(config.transport.bind)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import msgspec
 
 from coordinator.config import RunConfig, load
 from coordinator.run_folder import RunFolder
+from coordinator.stored import read_facts, reading
 from models.settings import read_toml
 from models.spec import ConfigError
 
@@ -64,11 +63,8 @@ def take_up(path: Path, mode: str, given: Path | None, settings: Sequence[str]) 
 
 def _facts(folder: RunFolder) -> dict[str, str]:
     """Return what the run's store says of the run; it may be in use."""
-    try:
-        with closing(sqlite3.connect(f"file:{folder.store_path}?mode=ro", uri=True)) as connection:
-            facts = dict(connection.execute("SELECT key, value FROM meta"))
-    except sqlite3.Error as error:
-        raise ConfigError(f"{folder.store_path}: expected the store of a run: {error}") from None
+    with reading(folder.store_path) as connection:
+        facts = read_facts(connection)
     if "mode" not in facts:
         raise ConfigError(f"{folder.store_path}: the run ended before anything was stored; start it anew")
     return facts

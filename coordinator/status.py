@@ -13,7 +13,7 @@ from coordinator.report.series import gather
 from coordinator.report.table import Row, aligned
 from coordinator.report.units import show_accuracy, show_bytes, show_seconds
 from coordinator.run_folder import RunFolder
-from coordinator.stored import RoundRecord, read_position, read_rounds, reading
+from coordinator.stored import RoundRecord, read_facts, read_position, read_rounds, reading
 from coordinator.tally import ClientLine, RoundLine, read_line
 from models.settings import read_toml
 
@@ -137,8 +137,7 @@ def _latest_accuracy(connection: sqlite3.Connection, records: Sequence[RoundReco
 
 def _turned_away(connection: sqlite3.Connection) -> dict[str, int]:
     """Return what was turned away at the port, by kind."""
-    row = connection.execute("SELECT value FROM meta WHERE key = 'turned_away'").fetchone()
-    counts: dict[str, int] = json.loads(row[0]) if row else {}
+    counts: dict[str, int] = json.loads(read_facts(connection).get("turned_away", "{}"))
     return counts
 
 

@@ -207,7 +207,7 @@ class Store:
 
     def meta(self) -> dict[str, str]:
         """Return the facts about the run."""
-        return self._writer.read(lambda connection: dict(connection.execute("SELECT key, value FROM meta")))
+        return self._writer.read(stored.read_facts)
 
     def constants(self) -> list[StoredConstant]:
         """Return the run constants, in the order in which they were stored."""

@@ -155,6 +155,11 @@ def read_rounds(connection: sqlite3.Connection) -> list[RoundRecord]:
     return [RoundRecord(*row) for row in connection.execute(query)]
 
 
+def read_facts(connection: sqlite3.Connection) -> dict[str, str]:
+    """Read what is stored of the run as a whole, by key."""
+    return dict(connection.execute("SELECT key, value FROM meta"))
+
+
 def read_constants(connection: sqlite3.Connection) -> list[StoredConstant]:
     """Read the run constants, in the order in which they were stored."""
     query = "SELECT name, digest, header, buffer FROM constants ORDER BY rowid"

@@ -43,12 +43,14 @@ def report(paths: Sequence[Path], form: str, output: Path | None) -> ExitCode:
 
 def leave_behind(folder: RunFolder, forms: Sequence[str]) -> Iterator[str]:
     """Make these forms of a run that is over; yield a line for each that says where it is, or why there is none."""
+    run: Run | None = None
     for form in forms:
         try:
             if folder.metrics_path.stat().st_size > AUTOMATIC_BYTES:
                 yield f"{form}: left out as the run is long; coordinator report makes it"
             else:
-                yield f"{form}: {EXPORTS[form](read_run(folder.path))}"
+                run = run or read_run(folder.path)
+                yield f"{form}: {EXPORTS[form](run)}"
         except Exception as error:  # the run is over, and nothing here is a part of it
             yield f"{form}: {error if isinstance(error, ConfigError) else f'{type(error).__name__}: {error}'}"
 

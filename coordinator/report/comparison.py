@@ -18,13 +18,13 @@ def comparison_page(runs: Sequence[Run]) -> str:
     """Return the HTML of the comparison of several runs."""
     tracks = [track for run in runs if (track := _headline(run))]
     num_rounds = max((line.round for run in runs for line in run.series.rounds), default=1)
-    spots = {run.folder.run_id: spot for run in runs if (spot := _spot(run.summary))}
+    spots = [(run.folder.run_id, spot) for run in runs if (spot := _spot(run.summary))]
     return rendered(
         "comparison.html",
-        runs=[{"run": run, "style": style, "figures": Figures(run.summary)} for style, run in enumerate(runs)],
+        runs=[{"run": run, "figures": Figures(run.summary)} for run in runs],
         by_round=plots.accuracy_by_round(tracks, num_rounds, with_bands=len(tracks) <= 3) if tracks else None,
         by_bytes=plots.accuracy_by_bytes(tracks) if tracks else None,
-        front=plots.front(list(spots), list(spots.values())) if spots else None,
+        front=plots.front([name for name, _ in spots], [spot for _, spot in spots]) if spots else None,
         differences=differing_settings(runs),
     )
 

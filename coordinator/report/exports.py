@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from coordinator.report.numbers import rounds_of
 from coordinator.report.page import settings_of
 from coordinator.report.reading import Run
 from models.spec import ConfigError
@@ -28,22 +29,21 @@ class Scalar(NamedTuple):
 
 def scalars_of(run: Run) -> Iterator[Scalar]:
     """Yield the known figures of all closed rounds, in their order."""
-    sent_bytes, metrics = run.series.sent_bytes, run.series.metrics.items()
-    points = [(rule, point) for rule, points in run.series.accuracy.items() for point in points]
-    for line in run.series.rounds:
+    for told in rounds_of(run):
+        round, accuracies = told["round"], told["accuracy"].items()
         found: dict[str, float | None] = {
-            **{f"accuracy/{rule}": point.weighted for rule, point in points if point.round == line.round},
-            **{f"mean_accuracy/{rule}": point.mean for rule, point in points if point.round == line.round},
-            "bytes/up": line.up.encoded_bytes,
-            "bytes/down": line.down.encoded_bytes,
-            "bytes/so_far": sent_bytes[line.round],
-            "time/round_s": line.round_s,
-            "time/coordination_s": line.coordination_s,
-            **{f"server/{name}": values.get(line.round) for name, values in metrics},
+            **{f"accuracy/{rule}": point["weighted"] for rule, point in accuracies},
+            **{f"mean_accuracy/{rule}": point["mean"] for rule, point in accuracies},
+            "bytes/up": told["uplink"]["encoded_bytes"],
+            "bytes/down": told["downlink"]["encoded_bytes"],
+            "bytes/so_far": told["sent_bytes"],
+            "time/round_s": told["round_s"],
+            "time/coordination_s": told["coordination_s"],
+            **{f"server/{name}": value for name, value in told["metrics"].items()},
         }
         for tag, value in found.items():
             if value is not None:
-                yield Scalar(tag, line.round, value, run.closed_at_s.get(line.round))
+                yield Scalar(tag, round, value, run.closed_at_s.get(round))
 
 
 def to_tensorboard(run: Run) -> str:

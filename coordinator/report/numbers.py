@@ -11,7 +11,6 @@ import msgspec
 
 from coordinator.report.reading import Run
 from coordinator.report.series import Flow
-from coordinator.tally import RoundLine
 
 ROUND_FIGURES = ("status", "reason", "round_s", "coordination_s", "num_accepted", "ok", "failed", "late")
 """What is taken as it stands from the line of a round."""
@@ -78,16 +77,12 @@ def rounds_of(run: Run) -> Iterator[dict[str, Any]]:
 
 def _rows(run: Run) -> Iterator[dict[str, Any]]:
     told = {"run_id": run.folder.run_id, **{key: run.summary[key] for key in ("method", "mode", "seed")}}
-    for figures, line in zip(rounds_of(run), run.series.rounds, strict=True):
+    for figures in rounds_of(run):
         accuracies = {
             f"accuracy.{rule}.{name}": point[name]
             for rule, point in figures["accuracy"].items()
             for name in ("weighted", "mean", "low", "high")
         }
         plain = {name: figures[name] for name in ("round", *ROUND_FIGURES)}
-        yield {**told, **plain, **_traffic(line), "sent_bytes": figures["sent_bytes"], **accuracies}
-
-
-def _traffic(line: RoundLine) -> dict[str, int | None]:
-    ways = (("uplink", line.up), ("downlink", line.down))
-    return {f"{way}.{name}": getattr(traffic, name) for way, traffic in ways for name in TRAFFIC}
+        traffic = {f"{way}.{name}": figures[way][name] for way in ("uplink", "downlink") for name in TRAFFIC}
+        yield {**told, **plain, **traffic, "sent_bytes": figures["sent_bytes"], **accuracies}

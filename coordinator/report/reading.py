@@ -24,7 +24,7 @@ from coordinator.report.prototype_map import PrototypeSet, of_file, of_frames
 from coordinator.report.series import Series, gather
 from coordinator.report.summary import PEAKS
 from coordinator.run_folder import RunFolder
-from coordinator.stored import read_metric_lines, read_position, read_rounds, reading
+from coordinator.stored import read_facts, read_metric_lines, read_position, read_rounds, reading
 from coordinator.tally import RoundLine, read_line
 from models import methods
 from models.settings import Tables, read_toml
@@ -157,7 +157,7 @@ def _stored_accounts(connection: sqlite3.Connection) -> Accounts:
     return Accounts(
         rounds=[record.line for record in records],
         others=lines,
-        facts=dict(connection.execute("SELECT key, value FROM meta")),
+        facts=read_facts(connection),
         announced=dict(_announced(connection)),
         state=of_frames(state.header, state.buffer, COMMANDS) if state else None,
         local={client: prototypes for client, prototypes in found.items() if prototypes},
@@ -174,7 +174,7 @@ def _announced(connection: sqlite3.Connection) -> Iterator[tuple[str, Ready]]:
 
 def _summary_so_far(folder: RunFolder, accounts: Accounts, classes: Sequence[str]) -> dict[str, Any]:
     """Return what `summary.json` would say if the run ended now; it knows no process's memory."""
-    if "modules" in accounts.facts:
+    if accounts.facts.get("modules", "") not in ("", *sys.path):
         sys.path.append(accounts.facts["modules"])
     config = load(folder.config_path, ())
     spec = config.spec(folder.run_id, classes)

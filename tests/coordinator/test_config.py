@@ -222,6 +222,11 @@ def test_the_live_page_needs_an_address() -> None:
         load(None, ["report.dashboard=here"])
 
 
+def test_the_live_page_needs_a_store_that_it_can_read() -> None:
+    with pytest.raises(ConfigError, match=r"dashboard = '127.0.0.1:7080': expected nothing, because .* \[run\] store"):
+        load(None, ["report.dashboard=127.0.0.1:7080", "run.store=memory"])
+
+
 def test_a_run_leaves_behind_what_is_wanted() -> None:
     assert load(None, []).report.forms == ["report"]
     assert load(None, ["report.page=false", "report.mlflow=true"]).report.forms == ["mlflow"]

@@ -87,3 +87,9 @@ def test_a_config_beside_it_brings_its_own_modules(tmp_path: Path) -> None:
     given.write_text(folder.config_path.read_text())
     assert take_up(folder.path, "serve", given, [])[1] == tmp_path / "moved"
     assert sys.path[-1] == str(tmp_path / "moved")
+
+
+def test_a_folder_may_have_any_name(tmp_path: Path) -> None:
+    (tmp_path / "100% #1?").mkdir()
+    folder = stored_run(tmp_path / "100% #1?", "serve")
+    assert take_up(folder.path, "serve", None, [])[2].path == folder.path
