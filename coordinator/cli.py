@@ -193,11 +193,14 @@ def _status(args: argparse.Namespace) -> int:
 
 
 def _seconds(text: str) -> float:
-    """Return a number of seconds from a tenth to a day; argparse tells of a ValueError."""
-    seconds = float(text)
-    if not 0.1 <= seconds <= 86_400:
-        raise ValueError(text)
-    return seconds
+    """Return a number of seconds from a tenth to a day."""
+    import argparse
+    import contextlib
+
+    with contextlib.suppress(ValueError):
+        if 0.1 <= (seconds := float(text)) <= 86_400:
+            return seconds
+    raise argparse.ArgumentTypeError(f"expected seconds from 0.1 to 86400, got {text!r}")
 
 
 def _report(args: argparse.Namespace) -> int:

@@ -141,10 +141,19 @@ class RunFolder:
         return found
 
     def read_summary(self) -> dict[str, Any]:
-        """Return the run's figures, nothing if there are none: the run goes on, or it was killed."""
-        if not self.summary_path.exists():
+        """Return the run's figures, nothing if there are none: the run goes on, or it was killed.
+
+        Raises:
+            ConfigError: the file is damaged.
+        """
+        try:
+            content = json.loads(self.summary_path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
             return {}
-        content: dict[str, Any] = json.loads(self.summary_path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ConfigError(f"{self.summary_path}: expected the figures of a run: {error}; delete it") from None
+        if not isinstance(content, dict):
+            raise ConfigError(f"{self.summary_path}: expected the figures of a run, got {content!r:.40}; delete it")
         return content
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:

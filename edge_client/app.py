@@ -31,7 +31,7 @@ from wire.limits import PIPE_BYTES
 from wire.messages import Goodbye, Hello, Message, Ping, Progress, Ready, Update, Welcome
 from wire.sockets.child import Child, end_with_parent, peak_rss_bytes
 from wire.sockets.knock import mechanism_at
-from wire.sockets.zeromq import Context, Dealer, Loss
+from wire.sockets.zeromq import Context, Dealer, Loss, mismatch
 from wire.timing import split_timing
 from wire.version import PROTOCOL_VERSION
 
@@ -166,7 +166,7 @@ class ClientApp:
         if dealer is not self._dealer:
             return
         if theirs not in ("", ours):
-            self._link_refused(f"the mechanism of connections is {ours} here and {theirs} there")
+            self._link_refused(mismatch(self._keys is not None))
         else:
             self._link_lost(reason, broken_off=theirs == "CURVE")
 

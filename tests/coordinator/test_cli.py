@@ -179,6 +179,12 @@ def test_what_cannot_be_resumed_is_exit_2(args: list[str], said: str) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_how_often_to_look_is_a_number_of_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["status", "x", "--watch", "-1"])
+    assert "expected seconds from 0.1 to 86400, got '-1'" in capsys.readouterr().err
+
+
 def test_loopback_waits_for_as_many_clients_as_it_starts(apps: list[Call], tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
     path.write_text("[data]\nnum_clients = 8\n[round]\nmin_available_clients = 6\n")

@@ -121,6 +121,14 @@ def test_the_summary_of_a_run_that_goes_on_is_taken_away(tmp_path: Path) -> None
     assert not folder.summary_path.exists()
 
 
+@pytest.mark.parametrize("content", ["[]", "{"])
+def test_a_damaged_summary_is_named(tmp_path: Path, content: str) -> None:
+    folder = RunFolder.create(config(tmp_path), NOW)
+    folder.summary_path.write_text(content)
+    with pytest.raises(ConfigError, match=r"summary.json: expected the figures of a run.*; delete it"):
+        folder.read_summary()
+
+
 def test_the_metrics_are_written_anew(tmp_path: Path) -> None:
     folder = RunFolder.create(config(tmp_path), NOW)
     folder.metrics_path.write_text('{"lost": 1}\n{"torn')

@@ -332,14 +332,19 @@ class Dealer(Endpoint):
         if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
             return "this device's key is not enrolled there, was revoked or has expired", Loss.REFUSED
         if event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL and value == _MISMATCH:
-            ours, theirs = ("encrypted", "not") if self._is_encrypted else ("not encrypted", "encrypted")
-            return f"connections are {ours} here and {theirs} there", Loss.REFUSED
+            return mismatch(self._is_encrypted), Loss.REFUSED
         if event in (zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL, zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL):
             return "the handshake was broken off", Loss.BROKEN_OFF
         return "the connection to the coordinator is gone", Loss.GONE
 
     def _arrived(self, frames: list[bytes]) -> None:
         self._on_message(frames)
+
+
+def mismatch(is_encrypted: bool) -> str:
+    """Say in words that one end encrypts and the other does not."""
+    ours, theirs = ("encrypted", "not") if is_encrypted else ("not encrypted", "encrypted")
+    return f"connections are {ours} here and {theirs} there"
 
 
 def _socket(context: Context, kind: int, max_message_bytes: int, is_encrypted: bool) -> Socket:
