@@ -172,9 +172,7 @@ def device_spec(spec: RunSpec, settings: ClientConfig) -> RunSpec:
     for name in (spec.method, spec.data.dataset, spec.data.partition, net):
         if ":" in name and name not in settings.client.plugins:
             wants = "[model] name wants" if name == settings.model.name else "the run wants"
-            raise ConfigError(
-                f"{wants} {name!r}, which [client] plugins = {settings.client.plugins} does not allow"
-            )
+            raise ConfigError(f"{wants} {name!r}, which [client] plugins = {settings.client.plugins} does not allow")
     runs_own = spec.model.name_for(settings.data.index)
     if net != runs_own and find(spec.method).shares_model:
         raise ConfigError(f"[model] name = {net!r}: {spec.method} averages whole nets, and the run's is {runs_own!r}")
