@@ -36,6 +36,8 @@ class ClientSection(Section, frozen=True):
     """Where their modules are, seen from the folder of `client.toml`; empty for that folder itself."""
     key: str = ""
     """The file of its secret key; empty for `client.secret` in its folder."""
+    noise: Literal["secret", "seed"] = "secret"
+    """What the noise of a run with `[privacy]` follows from: a secret of this device, or the run's seed, for trials."""
 
 
 class CoordinatorSection(Section, frozen=True):

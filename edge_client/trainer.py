@@ -22,12 +22,13 @@ import numpy as np
 from edge_client import commands
 from edge_client.config import ClientConfig
 from edge_client.data_source import load_data
-from edge_client.local_state import ConstantShelf, client_folder, lock_folder
+from edge_client.local_state import ConstantShelf, client_folder, lock_folder, own_secret
 from models.audit import keep_features
 from models.client_states import ClientStates
 from models.failpoints import reach
 from models.methods import find
 from models.participant import Outcome, Participant
+from models.privacy import run_secret, seed_secret
 from models.spec import ConfigError, RunSpec, read_section, read_spec
 from wire.encoding import Packed, decode, encode, pack, unpack
 from wire.errors import EncodeError, RecordError
@@ -90,7 +91,14 @@ class Trainer:
         for note in data.notes:
             self._pipe.send(encode(commands.Note(note)))
         self._participant = Participant(
-            spec, method, settings.client.id, data, constants, spec.training.device, spec.training.threads
+            spec,
+            method,
+            settings.client.id,
+            data,
+            constants,
+            spec.training.device,
+            spec.training.threads,
+            secret=self._noise_secret(spec, settings),
         )
         announcement = dataclasses.asdict(self._participant.announcement)
         self._pipe.send(encode(Ready(run=begin.run, **announcement)))
@@ -134,6 +142,18 @@ class Trainer:
         checkpoint_s = restore_s + time.monotonic() - encoded
         timing = Timing.of_seconds(outcome.train_s, outcome.evaluate_s, checkpoint_s, encoded - started)
         return [*frames, timing.frame()]
+
+    def _noise_secret(self, spec: RunSpec, settings: ClientConfig) -> bytes:
+        """Return what the noise of this run follows from, if it adds any."""
+        if not spec.privacy.adds_noise:
+            return b""
+        if settings.client.noise == "seed":
+            note = (
+                "[client] noise = 'seed': the run's noise follows from its seed, and hides nothing from who knows that"
+            )
+            self._pipe.send(encode(commands.Note(note)))
+            return seed_secret(spec.seed)
+        return run_secret(own_secret(self._folder), spec.run_id)
 
     def _progress(self, task: Task) -> Callable[[int, int], None]:
         """Return a callback that reports progress now and then, and abandons the task when another command waits."""

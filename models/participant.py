@@ -17,6 +17,7 @@ from models import methods, nets, seeding
 from models.checkpoint import state_hash
 from models.data import ClientData
 from models.methods.api import ClientContext, Exchange, Method
+from models.privacy import Release, check_noise
 from models.spec import ConfigError, RunSpec
 from models.tasks import counters
 from wire.payload import EMPTY, Payload
@@ -92,6 +93,7 @@ class Participant:
         device: str = "auto",
         threads: int | None = None,
         shelf: NetShelf | None = None,
+        secret: bytes = b"",
     ) -> None:
         """Build net and client half.
 
@@ -104,6 +106,7 @@ class Participant:
             device: `auto` takes a GPU if there is one.
             threads: for torch; the run's own count by default.
             shelf: where participants of one process share their nets; `load` must then come before each `perform`.
+            secret: what noise follows from, where the run adds some; see `models.privacy`.
 
         Raises:
             ConfigError: net, data and label map do not fit each other, or the method's settings are wrong.
@@ -112,6 +115,8 @@ class Participant:
             raise ConfigError(f"client {client_id}: expected label map {spec.classes}, its data have {data.classes}")
         self._spec, self._method, self._client_id, self._data = spec, method, client_id, data
         self._config = methods.read_config(method, spec.method_config)
+        check_noise(spec.privacy, method, spec.evaluation.rule)
+        self._secret = secret
         self._client = method.make_client(spec, self._config)
         net: Any = None
         if method.needs_net:
@@ -120,7 +125,7 @@ class Participant:
             net = self._build_net(data.train_x, shelf)
         else:
             self._device = None
-        self.announcement = _announce(spec, data, net)
+        self.announcement = _announce(spec, data, self._told_counts(), net)
         self._plan = spec.plan
         self._counters = counters(method.rules, self._plan)
         self._client.start(
@@ -168,14 +173,31 @@ class Participant:
         received = time.perf_counter()
         if is_last_evaluation:
             return Outcome(EMPTY, evaluations, evaluate_s=received - started)
+        self._client.context.release = self._release(round, exchange)
         loss = self._train(declared, round, exchange, on_progress)
         uplink = self._client.uplink(declared.name).to_payload(self._spec.wire.value_dtype, self._client.dims())
         trained = time.perf_counter()
-        if declared is self._method.exchanges[-1] and self._is_due(round):
+        tells_of_itself = not self._spec.privacy.adds_noise
+        if declared is self._method.exchanges[-1] and self._is_due(round) and tells_of_itself:
             evaluations += self._evaluate(round, self._method.rules_after_training)
         evaluate_s = received - started + time.perf_counter() - trained
         kept = {} if candidates is None else self._kept(candidates)
         return Outcome(uplink, evaluations, trained - received, evaluate_s, loss, notes, kept)
+
+    def _told_counts(self) -> np.ndarray:
+        """Return the train samples of each class as others may know them."""
+        release = self._release("join")
+        if release is not None:
+            return release.class_counts(self._data.train_y)
+        return np.bincount(self._data.train_y, minlength=self._spec.num_classes)
+
+    def _release(self, *keys: str | int) -> Release | None:
+        """Return what noises a word of this client, if the run adds noise."""
+        if not self._spec.privacy.adds_noise:
+            return None
+        if not self._secret:
+            raise ConfigError(f"client {self._client_id}: expected a secret for the noise of [privacy], got none")
+        return Release(self._spec, self._secret, self._client_id, *keys)
 
     def _train(self, declared: Exchange, round: int, exchange: int, progress: Progress | None) -> float:
         if not declared.trains:
@@ -281,11 +303,11 @@ def _samples_in(classes: range, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarra
     return (x, y) if is_in.all() else (x[is_in], y[is_in])
 
 
-def _announce(spec: RunSpec, data: ClientData, net: nets.Net | None) -> Announcement:
+def _announce(spec: RunSpec, data: ClientData, class_counts: np.ndarray, net: nets.Net | None) -> Announcement:
     return Announcement(
-        num_train=len(data.train_y),
+        num_train=int(class_counts.sum()),
         num_test=len(data.test_y),
-        class_counts=np.bincount(data.train_y, minlength=spec.num_classes).tolist(),
+        class_counts=class_counts.tolist(),
         test_counts=np.bincount(data.test_y, minlength=spec.num_classes).tolist(),
         feature_dim=spec.model.feature_dim,
         num_parameters=nets.count_parameters(net) if net else 0,
