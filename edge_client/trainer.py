@@ -87,11 +87,11 @@ class Trainer:
         method = find(spec.method)
         self._states = ClientStates(folder, spec.run_id, len(method.exchanges))
         data = load_data(spec, settings)
-        for note in data.notes:
-            self._pipe.send(encode(commands.Note(note)))
         self._participant = Participant(
             spec, method, settings.client.id, data, constants, spec.training.device, spec.training.threads
         )
+        for note in self._participant.notes:
+            self._pipe.send(encode(commands.Note(note)))
         announcement = dataclasses.asdict(self._participant.announcement)
         self._pipe.send(encode(Ready(run=begin.run, **announcement)))
 
@@ -180,7 +180,11 @@ def device_spec(spec: RunSpec, settings: ClientConfig) -> RunSpec:
         spec.model,
         name=net,
         feature_dim=settings.model.feature_dim or spec.model.feature_dim,
+        path=settings.model.path or spec.model.path,
+        provider=settings.model.provider or spec.model.provider,
+        provider_fallback=settings.model.provider_fallback or spec.model.provider_fallback,
     )
+    find(spec.method).check_net(net)
     training = msgspec.structs.replace(
         spec.training,
         threads=settings.training.threads or spec.training.threads,
