@@ -11,7 +11,7 @@ def write_backbone(path: Path, shape: tuple[int, ...], width: int, seed: int = 0
     from onnx import TensorProto, helper, numpy_helper
 
     num_in = int(np.prod(shape))
-    weight = (np.random.default_rng(seed).normal(size=(num_in, width)) / np.sqrt(num_in)).astype(np.float32)
+    weight: np.ndarray = (np.random.default_rng(seed).normal(size=(num_in, width)) / np.sqrt(num_in)).astype(np.float32)
     nodes = [
         helper.make_node("Flatten", ["x"], ["flat"]),
         helper.make_node("MatMul", ["flat", "weight"], ["product"]),
