@@ -19,7 +19,7 @@ test: $(STAMP)  ## run all tests, among them ruff, mypy and the dependency rules
 	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-slow: $(STAMP)  ## run the tests that are left out there: every method, simulated and in real processes
-	@$(BIN)/python -m pytest -m slow
+	@$(BIN)/python -m pytest -m slow -n 2 --dist worksteal
 
 chaos: $(STAMP)  ## kill processes at every failure point and by seeded schedules, on bad links too; takes long
 	@$(BIN)/python -m pytest tests/chaos -m "chaos or not chaos" -n 2 --dist worksteal

@@ -17,13 +17,9 @@ from tests.integration.simulated import comparable, finished, settings, simulate
 
 
 def every_method() -> Iterator[Any]:
-    """Yield all methods; of those that make the same demands on the runtime all but the first are slow tests."""
-    seen = set()
+    """Yield all methods; each loads torch in five processes, so all but the default one are slow tests."""
     for name in methods.names():
-        method = methods.find(name)
-        demands = (len(method.exchanges), method.shares_model, bool(method.net))
-        yield pytest.param(name, marks=[pytest.mark.slow] if demands in seen else [])
-        seen.add(demands)
+        yield pytest.param(name, marks=[] if methods.find(name).is_default else [pytest.mark.slow])
 
 
 @pytest.mark.parametrize("method", list(every_method()))
@@ -39,6 +35,7 @@ def test_a_simulated_run_has_the_bits_of_a_loopback_run(method: str, processes: 
     assert simulated["coordination_s"]["median"] is None
 
 
+@pytest.mark.slow
 def test_classes_in_tasks_too(processes: Processes, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("sklearn")
