@@ -35,7 +35,7 @@ from wire.exit_codes import ExitCode
 from wire.limits import PIPE_BYTES
 from wire.messages import Constant, Evaluation, Message, Progress, Ready, Task, Update
 from wire.payload import Payload
-from wire.sockets.child import ChildPipe
+from wire.sockets.pipe import ChildPipe
 from wire.timing import Timing
 
 PROGRESS_EVERY_S = 1.0
