@@ -29,8 +29,9 @@ from wire.errors import DecodeError
 from wire.exit_codes import ExitCode
 from wire.limits import PIPE_BYTES
 from wire.messages import Goodbye, Hello, Message, Ping, Progress, Ready, Update, Welcome
-from wire.sockets.child import Child, end_with_parent, peak_rss_bytes
+from wire.sockets.child import Child, peak_rss_bytes
 from wire.sockets.knock import mechanism_at
+from wire.sockets.pipe import end_with_parent
 from wire.sockets.zeromq import Context, Dealer, Loss, mismatch
 from wire.timing import split_timing
 from wire.version import PROTOCOL_VERSION

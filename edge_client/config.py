@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from models.nets import NETS
+from models.nets import NET_NAMES
 from models.settings import (
     ADDRESS_FORM,
     NAME_FORM,
@@ -57,10 +57,13 @@ class DataSourceSection(Section, frozen=True):
 
 
 class DeviceModelSection(Section, frozen=True):
-    """`[model]`: a net of this device's own; empty and 0 stand for the run's."""
+    """`[model]`: a net of this device's own, and where its file is; empty, 0 and false stand for the run's."""
 
     name: str = ""
     feature_dim: NotNegative = 0
+    path: str = ""
+    provider: str = ""
+    provider_fallback: bool = False
 
 
 class DeviceTrainingSection(Section, frozen=True):
@@ -92,7 +95,7 @@ def load(path: Path | None, settings: Sequence[str]) -> ClientConfig:
     _check_identity(config, where)
     _check_source(config.data, where)
     if config.model.name:
-        check_part("model.name", "net", config.model.name, NETS, where)
+        check_part("model.name", "net", config.model.name, NET_NAMES, where)
     return config
 
 

@@ -36,7 +36,7 @@ from wire.exit_codes import ExitCode
 from wire.limits import PIPE_BYTES
 from wire.messages import Constant, Evaluation, Message, Progress, Ready, Task, Update
 from wire.payload import Payload
-from wire.sockets.child import ChildPipe
+from wire.sockets.pipe import ChildPipe
 from wire.timing import Timing
 
 PROGRESS_EVERY_S = 1.0
@@ -88,8 +88,6 @@ class Trainer:
         method = find(spec.method)
         self._states = ClientStates(folder, spec.run_id, len(method.exchanges))
         data = load_data(spec, settings)
-        for note in data.notes:
-            self._pipe.send(encode(commands.Note(note)))
         self._participant = Participant(
             spec,
             method,
@@ -100,6 +98,8 @@ class Trainer:
             spec.training.threads,
             secret=self._noise_secret(spec, settings),
         )
+        for note in self._participant.notes:
+            self._pipe.send(encode(commands.Note(note)))
         announcement = dataclasses.asdict(self._participant.announcement)
         self._pipe.send(encode(Ready(run=begin.run, **announcement)))
 
@@ -200,7 +200,11 @@ def device_spec(spec: RunSpec, settings: ClientConfig) -> RunSpec:
         spec.model,
         name=net,
         feature_dim=settings.model.feature_dim or spec.model.feature_dim,
+        path=settings.model.path or spec.model.path,
+        provider=settings.model.provider or spec.model.provider,
+        provider_fallback=settings.model.provider_fallback or spec.model.provider_fallback,
     )
+    find(spec.method).check_net(net)
     training = msgspec.structs.replace(
         spec.training,
         threads=settings.training.threads or spec.training.threads,
