@@ -101,6 +101,7 @@ class Participant:
         if data.classes != spec.classes:
             raise ConfigError(f"client {client_id}: expected label map {spec.classes}, its data have {data.classes}")
         self._spec, self._method, self._client_id = spec, method, client_id
+        self._digests: dict[int, str] = {}
         config = methods.read_config(method, spec.method_config)
         check_noise(spec.privacy, method, spec.evaluation.rule)
         self._secret = secret
@@ -120,6 +121,23 @@ class Participant:
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the client's whole state; later training does not change these arrays."""
         return {name: np.array(array) for name, array in self._client.arrays().items()}
+
+    def renew(self, data: ClientData) -> None:
+        """Take other samples from now on, as many as there are; net and state stay as they are."""
+        self._data = data = self._backend.prepared(self._client_id, data)
+        self.notes = [*data.notes, *self._backend.notes]
+        self._digests.clear()
+        self.announcement = _announce(self._spec, data, self._told_counts(), self._backend, self._client.context.net)
+        self._take_samples(self._task or 1)
+
+    def samples_digest(self, round: int) -> str:
+        """Return the sha256 of the samples that this round trains and tests on, in hexadecimal."""
+        task, data = self._plan.task_of(round), self._data
+        if task not in self._digests:
+            x, y = _samples_in(self._plan.classes(task), data.train_x, data.train_y)
+            arrays = {"train_x": x, "train_y": y, "test_x": data.test_x, "test_y": data.test_y}
+            self._digests[task] = state_hash(arrays)
+        return self._digests[task]
 
     def load(self, arrays: Mapping[str, np.ndarray] | None) -> None:
         """Take up a state of `arrays`, or the initial one for `None`."""
@@ -217,15 +235,17 @@ class Participant:
         if task == self._task:
             return []
         self._task = task
-        for name, content in self._samples_of(task).items():
-            setattr(self._client.context, name, content)
-        classes = self._plan.classes(task)
-        x, y = _samples_in(classes, self._data.train_x, self._data.train_y)
+        self._take_samples(task)
+        classes, context = self._plan.classes(task), self._client.context
         num_earlier = int((self._data.train_y < classes.start).sum())
         return [
-            f"task {task} of {self._plan.num_tasks}, classes {classes.start} to {classes.stop - 1}: {len(y)} train "
-            f"samples of digest {state_hash({'x': x, 'y': y})[:12]}; {num_earlier} of earlier tasks are left aside"
+            f"task {task} of {self._plan.num_tasks}, classes {classes.start} to {classes.stop - 1}: "
+            f"{len(context.train_y)} train samples; {num_earlier} of earlier tasks are left aside"
         ]
+
+    def _take_samples(self, task: int) -> None:
+        for name, content in self._samples_of(task).items():
+            setattr(self._client.context, name, content)
 
     def _samples_of(self, task: int) -> dict[str, Any]:
         """Return the part of the context that is a task's own."""

@@ -43,6 +43,8 @@ class DataConfig(Section, frozen=True):
     tokens: bool = False
     image_size: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 32
     channels: Literal[1, 3] = 3
+    mean: list[float] = []
+    std: list[PositiveReal] = []
     classes: list[str] = []
     pool: Literal["all", "train"] = "all"
     partition: str = "dirichlet"
