@@ -21,8 +21,9 @@ from edge_client import session_events as session
 from edge_client.config import ClientConfig
 from edge_client.keys import Keys
 from edge_client.local_state import client_folder, held_digests
-from edge_client.session import Session
+from edge_client.session import Link, Session
 from models.failpoints import reach
+from models.settings import split_address
 from models.spec import ConfigError
 from wire.encoding import decode, encode, encoded_bytes
 from wire.errors import DecodeError
@@ -31,6 +32,7 @@ from wire.limits import PIPE_BYTES
 from wire.messages import Goodbye, Hello, Message, Ping, Progress, Ready, Update, Welcome
 from wire.sockets.child import Child, end_with_parent, peak_rss_bytes
 from wire.sockets.knock import mechanism_at
+from wire.sockets.names import look_up
 from wire.sockets.zeromq import Context, Dealer, Loss, mismatch
 from wire.timing import split_timing
 from wire.version import PROTOCOL_VERSION
@@ -147,6 +149,7 @@ class ClientApp:
         own, server_key = self._keys or (None, "")
         dealer = Dealer(self._context, address, MAX_INCOMING_BYTES, self._on_message, on_lost, own, server_key)
         self._dealer = dealer
+        self._watch(self._loop.create_task(self._look_up(dealer)))
         version = (PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor)
         device = {"machine": platform.machine(), "python": platform.python_version(), "cores": os.cpu_count() or 0}
         held = held_digests(self._folder)
@@ -159,6 +162,15 @@ class ClientApp:
             self._link_refused(reason)
         else:
             self._link_lost(reason)
+
+    async def _look_up(self, dealer: Dealer) -> None:
+        """Tell of a name that is not found: libzmq keeps that to itself."""
+        host, _ = split_address(self._config.coordinator.address) or ("", 0)
+        try:
+            await look_up(host)
+        except OSError as error:
+            if dealer is self._dealer and self._session.link is Link.JOINING:
+                self._link_lost(f"{host} does not resolve: {error.strerror}")
 
     async def _look_closer(self, dealer: Dealer, reason: str) -> None:
         """Tell a coordinator that has other keys, or none, from nobody: all end a connection without a word."""
