@@ -33,6 +33,7 @@ from wire.messages import Goodbye, Hello, Message, Ping, Progress, Ready, Update
 from wire.sockets.child import Child, end_with_parent, peak_rss_bytes
 from wire.sockets.knock import mechanism_at
 from wire.sockets.names import look_up
+from wire.sockets.service import ServiceManager
 from wire.sockets.zeromq import Context, Dealer, Loss, mismatch
 from wire.timing import split_timing
 from wire.version import PROTOCOL_VERSION
@@ -53,6 +54,7 @@ class ClientApp:
         self._folder = client_folder(config)
         self._incarnation = int.from_bytes(os.urandom(7), "big")
         self._session = Session(self._incarnation, once)
+        self._service = ServiceManager()
         self._context = Context(io_threads=1)
         self._dealer: Dealer | None = None
         self._trainer: Child | None = None
@@ -87,6 +89,7 @@ class ClientApp:
         if lifeline is not None:
             end_with_parent()
             self._loop.add_reader(lifeline, self._end, ExitCode.INTERRUPTED, "its parent is gone")
+        self._service.ready()
         self._feed(session.Ticked(self._loop.time()))
         code, reason = await self._ended
         if lifeline is not None:
@@ -96,6 +99,7 @@ class ClientApp:
         return code
 
     async def _leave(self, reason: str) -> None:
+        self._service.stopping()
         if self._timer is not None:
             self._timer.cancel()
         self._send(Goodbye(reason))
