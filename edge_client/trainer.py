@@ -162,7 +162,7 @@ class Trainer:
             self._tell([f"round {round} goes on with other samples than it was begun with: {told}"])
 
     def _look_anew(self) -> None:
-        """Take what has come since the last look, and leave what has gone; noise is accounted for one set of samples."""
+        """Take what has come since the last look, and leave what has gone; noise counts for one set of samples."""
         data = self._data if self._adds_noise else self._source.look()
         if data is not self._data:
             self._data = data
