@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from edge_client.windows import read_window
-from models.nets import NETS
+from models.nets import NET_NAMES
 from models.settings import (
     ADDRESS_FORM,
     NAME_FORM,
@@ -48,6 +48,8 @@ class ClientSection(Section, frozen=True):
     """Where their modules are, seen from the folder of `client.toml`; empty for that folder itself."""
     key: str = ""
     """The file of its secret key; empty for `client.secret` in its folder."""
+    noise: Literal["secret", "seed"] = "secret"
+    """What the noise of a run with `[privacy]` follows from: a secret of this device, or the run's seed, for trials."""
 
 
 class CoordinatorSection(Section, frozen=True):
@@ -71,10 +73,13 @@ class DataSourceSection(Section, frozen=True):
 
 
 class DeviceModelSection(Section, frozen=True):
-    """`[model]`: a net of this device's own; empty and 0 stand for the run's."""
+    """`[model]`: a net of this device's own, and where its file is; empty, 0 and false stand for the run's."""
 
     name: str = ""
     feature_dim: NotNegative = 0
+    path: str = ""
+    provider: str = ""
+    provider_fallback: bool = False
 
 
 class DeviceTrainingSection(Section, frozen=True):
@@ -125,7 +130,7 @@ def load(path: Path | None, settings: Sequence[str]) -> ClientConfig:
     _check_source(config.data, where)
     _check_schedule(config.schedule, where)
     if config.model.name:
-        check_part("model.name", "net", config.model.name, NETS, where)
+        check_part("model.name", "net", config.model.name, NET_NAMES, where)
     return config
 
 

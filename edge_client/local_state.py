@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import secrets
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,6 +23,8 @@ from models.spec import ConfigError
 
 LOCK_WAIT_S = 5.0
 """How long to wait for a process that is about to leave a client's folder, as it does when its daemon has ended."""
+
+_SECRET_BYTES = 32
 
 _NAME = re.compile(r"[0-9a-f]{64}\.safetensors")
 
@@ -55,6 +58,28 @@ def held_digests(folder: Path) -> list[str]:
     """Return the digests of the run constants in a client's folder, for its hello."""
     shelf = folder / "constants"
     return sorted(path.stem for path in shelf.glob("*") if _NAME.fullmatch(path.name)) if shelf.is_dir() else []
+
+
+def own_secret(folder: Path) -> bytes:
+    """Return the secret that this client's noise follows from, made once; nobody else may be able to read it.
+
+    Raises:
+        ConfigError: its file has lost a part.
+    """
+    path = folder / "noise.secret"
+    if not path.exists():
+        fresh = path.with_suffix(".new")
+        fresh.touch(0o600)
+        with fresh.open("wb") as file:
+            file.write(secrets.token_bytes(_SECRET_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+    secret = path.read_bytes()
+    if len(secret) != _SECRET_BYTES:
+        expected = f"expected {_SECRET_BYTES} bytes, got {len(secret)}; without the file a new secret is made"
+        raise ConfigError(f"{path}: {expected}")
+    return secret
 
 
 class ConstantShelf:

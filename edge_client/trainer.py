@@ -24,12 +24,20 @@ from edge_client import commands
 from edge_client.config import ClientConfig
 from edge_client.data_source import open_source
 from edge_client.limits import is_out_of_memory
-from edge_client.local_state import ConstantShelf, RoundSamples, SampleRecord, client_folder, lock_folder
+from edge_client.local_state import (
+    ConstantShelf,
+    RoundSamples,
+    SampleRecord,
+    client_folder,
+    lock_folder,
+    own_secret,
+)
 from models.audit import keep_features
 from models.client_states import ClientStates
 from models.failpoints import reach
 from models.methods import find
 from models.participant import Outcome, Participant
+from models.privacy import run_secret, seed_secret
 from models.spec import ConfigError, RunSpec, read_section, read_spec
 from wire.encoding import Packed, decode, encode, pack, unpack
 from wire.errors import EncodeError, RecordError
@@ -37,7 +45,7 @@ from wire.exit_codes import ExitCode
 from wire.limits import PIPE_BYTES
 from wire.messages import Constant, Evaluation, Message, Progress, Ready, Task, Update
 from wire.payload import Payload
-from wire.sockets.child import ChildPipe
+from wire.sockets.pipe import ChildPipe
 from wire.timing import Timing
 
 PROGRESS_EVERY_S = 1.0
@@ -95,12 +103,20 @@ class Trainer:
         self._states = ClientStates(folder, spec.run_id, len(method.exchanges))
         self._record = SampleRecord(folder, spec.run_id)
         self._plan, self._round = spec.plan, 0
+        self._adds_noise = spec.privacy.adds_noise
         self._source = open_source(spec, settings)
         self._data = self._source.look(self._record.held.files if self._record.held else None)
-        self._tell(self._data.notes)
         self._participant = Participant(
-            spec, method, settings.client.id, self._data, constants, spec.training.device, spec.training.threads
+            spec,
+            method,
+            settings.client.id,
+            self._data,
+            constants,
+            spec.training.device,
+            spec.training.threads,
+            secret=self._noise_secret(spec, settings),
         )
+        self._tell(self._participant.notes)
         self._announce()
 
     def _announce(self) -> None:
@@ -148,12 +164,12 @@ class Trainer:
             self._tell([f"round {round} goes on with other samples than it was begun with: {told}"])
 
     def _look_anew(self) -> None:
-        """Take what has come since the last look, and leave what has gone."""
-        data = self._source.look()
+        """Take what has come since the last look, and leave what has gone; noise counts for one set of samples."""
+        data = self._data if self._adds_noise else self._source.look()
         if data is not self._data:
             self._data = data
-            self._tell(data.notes)
             self._participant.renew(data)
+            self._tell(self._participant.notes)
             self._announce()
 
     def _finish(self, task: Task, outcome: Outcome, restore_s: float) -> list[bytes]:
@@ -176,6 +192,18 @@ class Trainer:
         checkpoint_s = restore_s + time.monotonic() - encoded
         timing = Timing.of_seconds(outcome.train_s, outcome.evaluate_s, checkpoint_s, encoded - started)
         return [*frames, timing.frame()]
+
+    def _noise_secret(self, spec: RunSpec, settings: ClientConfig) -> bytes:
+        """Return what the noise of this run follows from, if it adds any."""
+        if not spec.privacy.adds_noise:
+            return b""
+        if settings.client.noise == "seed":
+            note = (
+                "[client] noise = 'seed': the run's noise follows from its seed, and hides nothing from who knows that"
+            )
+            self._pipe.send(encode(commands.Note(note)))
+            return seed_secret(spec.seed)
+        return run_secret(own_secret(self._folder), spec.run_id)
 
     def _progress(self, task: Task) -> Callable[[int, int], None]:
         """Return a callback that reports progress now and then, and abandons the task when another command waits."""
@@ -222,7 +250,11 @@ def device_spec(spec: RunSpec, settings: ClientConfig) -> RunSpec:
         spec.model,
         name=net,
         feature_dim=settings.model.feature_dim or spec.model.feature_dim,
+        path=settings.model.path or spec.model.path,
+        provider=settings.model.provider or spec.model.provider,
+        provider_fallback=settings.model.provider_fallback or spec.model.provider_fallback,
     )
+    find(spec.method).check_net(net)
     training = msgspec.structs.replace(
         spec.training,
         threads=settings.training.threads or spec.training.threads,

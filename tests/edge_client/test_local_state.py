@@ -16,6 +16,7 @@ from edge_client.local_state import (
     client_folder,
     held_digests,
     lock_folder,
+    own_secret,
 )
 from models.checkpoint import CheckpointError, state_hash
 from models.spec import ConfigError
@@ -85,6 +86,21 @@ def test_who_comes_next_waits_for_a_process_that_leaves(tmp_path: Path) -> None:
     leaving = lock_folder(tmp_path)
     threading.Timer(0.1, os.close, [leaving]).start()
     os.close(lock_folder(tmp_path))
+
+
+def test_a_client_makes_its_secret_once_and_for_itself(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    secret = own_secret(tmp_path)
+    assert own_secret(tmp_path) == secret
+    assert len(secret) == 32
+    assert (tmp_path / "noise.secret").stat().st_mode & 0o777 == 0o600
+    assert own_secret(tmp_path / "other") != secret
+
+
+def test_a_secret_that_lost_a_part_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "noise.secret").write_bytes(b"short")
+    with pytest.raises(ConfigError, match=r"noise\.secret: expected 32 bytes, got 5"):
+        own_secret(tmp_path)
 
 
 def test_the_samples_of_a_round_are_on_record_for_its_run_alone(tmp_path: Path) -> None:
