@@ -26,6 +26,7 @@ from coordinator.keys import Keys
 from coordinator.lobby import Events, Lobby
 from coordinator.loopback_clients import Clients
 from coordinator.metrics import Cost, Ledger
+from coordinator.misfits import Misfits
 from coordinator.record import RunRecord, outcome_of
 from coordinator.rounds import Rounds
 from coordinator.run_folder import run_token
@@ -105,7 +106,9 @@ class Coordinator:
             self._rounds, self._method, self._half, record, self._ledger, self._now, self._feed, self._finish
         )
         self._gate = Gate(config.gate, spec.classes)
-        self._num_misfits: dict[str, int] = {}
+        self._misfits = Misfits(config.gate.max_refusals, record.standing.misfits)
+        for client, reason in self._misfits.left_out().items():
+            self._lobby.leave_out(client, reason, 0.0)
         self._acks: dict[str, Ack] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_unset = False
@@ -169,6 +172,7 @@ class Coordinator:
         reach("goodbyes.heard")
         try:
             self._record.put_turned_away(self._turned_away.counts)
+            self._record.put_refusals(self._misfits.counts, self._ledger.refusals)
             self._record.finish(self._ledger, self._half.state, self._half.versions, aggregator_peak, peaks, outcome)
             reach("summary.written")
             self._record.close()
@@ -224,11 +228,10 @@ class Coordinator:
         """Refuse an update; a corrected one may follow, but not for ever."""
         self._grant(self._grants.release(client))
         self._refuse(rounds.Refuse(client, RefusalCode.MALFORMED, misfit))
-        self._num_misfits[client] = self._num_misfits.get(client, 0) + 1
-        most = self._config.gate.max_refusals
-        if self._num_misfits[client] >= most:
-            reason = f"{client} is left out of the run: [gate] max_refusals = {most} of its updates were refused"
-            self._lobby.leave_out(client, reason, self._now())
+        self._misfits.add(client)
+        self._record.put_refusals(self._misfits.counts, self._ledger.refusals)
+        if client in (left_out := self._misfits.left_out()):
+            self._lobby.leave_out(client, left_out[client], self._now())
             self._feed(rounds.ClientGone(client, self._now(), for_good=True))
 
     def _may_send(self, client: str, run: int, round: int, exchange: int) -> bool:
@@ -358,6 +361,8 @@ class Coordinator:
         """Begin the server half, let clients in, then carry out what the rounds instruct."""
         try:
             self._lobby.open(await self._conductor.begin())
+            for client in self._misfits.left_out():
+                self._feed(rounds.ClientGone(client, self._now(), for_good=True))
             self._feed(rounds.Ticked(self._now()))
             await self._conductor.work()
         except ServerHalfError as error:
