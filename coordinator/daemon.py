@@ -56,6 +56,7 @@ from wire.messages import (
     Welcome,
 )
 from wire.messages import Constant as ConstantMessage
+from wire.sockets.service import ServiceManager
 from wire.timing import Timing
 
 ACK_AFTER_S = 0.1
@@ -73,6 +74,7 @@ class Coordinator:
 
     def __init__(self, config: RunConfig, spec: RunSpec, modules: Path, record: RunRecord, keys: Keys | None) -> None:
         self._config = config
+        self._service = ServiceManager()
         self._keys = keys
         self._spec = spec
         self._display = record.display
@@ -89,9 +91,8 @@ class Coordinator:
             self._token, spec.run_id, config.transport.heartbeat_s, config.transport.max_message_bytes, plain
         )
         self._turned_away = TurnedAway(record.standing.turned_away, record.display.note)
-        events = Events(
-            self._on_ready, self._on_gone, self._on_constant_sent, record.display.note, self._turned_away.add
-        )
+        told = (record.display.note, self._turned_away.add, record.put_waiting)
+        events = Events(self._on_ready, self._on_gone, self._on_constant_sent, *told)
         self._lobby = Lobby(
             spec,
             self._method,
@@ -107,8 +108,8 @@ class Coordinator:
         )
         self._gate = Gate(config.gate, spec.classes)
         self._misfits = Misfits(config.gate.max_refusals, record.standing.misfits)
-        for client, reason in self._misfits.left_out().items():
-            self._lobby.leave_out(client, reason, 0.0)
+        self._lobby.left_out.update(self._misfits.left_out())
+        self._rounds.left_out.update(self._lobby.left_out)
         self._acks: dict[str, Ack] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_unset = False
@@ -126,6 +127,7 @@ class Coordinator:
         if self._record.standing.constants is not None:
             self._display.note(f"the run goes on in round {self._rounds.round}, exchange {self._rounds.exchange}")
         self._display.note(f"listening on {self._door.address}")
+        self._service.ready()
         waiting = tell_waiting(self._rounds, self._display.note)
         tasks = [self._loop.create_task(self._work()), self._loop.create_task(waiting)]
         if clients is not None and self._rounds.conclusion() is None:
@@ -154,6 +156,7 @@ class Coordinator:
     async def _farewell(self, code: ExitCode, reason: str) -> ExitCode:
         """Tell the clients, hear their goodbyes, and write down how the run ended; return the exit code."""
         outcome = outcome_of(code)
+        self._service.stopping()
         reach("run.over")
         if self._timer is not None:
             self._timer.cancel()
@@ -276,10 +279,11 @@ class Coordinator:
             message = Grant(self._token, self._rounds.round, self._rounds.exchange)
             self._lobby.send(client, encode(message), self._now())
 
-    def _on_ready(self, client: str, ready: Ready) -> None:
+    def _on_ready(self, client: str, ready: Ready, is_at_work: bool) -> None:
         self._ledger.announce(client, ready)
         self._record.put_ready(client, ready)
-        self._feed(rounds.ClientReady(client, self._now()))
+        if not is_at_work:
+            self._feed(rounds.ClientReady(client, self._now()))
 
     def _on_gone(self, client: str) -> None:
         self._grant(self._grants.release(client))
@@ -361,8 +365,6 @@ class Coordinator:
         """Begin the server half, let clients in, then carry out what the rounds instruct."""
         try:
             self._lobby.open(await self._conductor.begin())
-            for client in self._misfits.left_out():
-                self._feed(rounds.ClientGone(client, self._now(), for_good=True))
             self._feed(rounds.Ticked(self._now()))
             await self._conductor.work()
         except ServerHalfError as error:

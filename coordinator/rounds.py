@@ -136,7 +136,7 @@ class Rounds:
         self.kept = dict(position.kept)
         self.ready: set[str] = set()
         self.cohort: frozenset[str] = position.cohort
-        self._left_out: set[str] = set()
+        self.left_out: set[str] = set()
         self.answered: set[str] = set(position.answered)
         self._resumed = position.exchange is not None
         self._is_evaluated = position.is_evaluated
@@ -220,7 +220,7 @@ class Rounds:
         self.ready.discard(event.client)
         if not event.for_good:
             return []
-        self._left_out.add(event.client)
+        self.left_out.add(event.client)
         self._gathered = self._gathered or self._are_enough()
         if self.phase is Phase.WAITING:
             return self._open_round(event.at)
@@ -247,14 +247,14 @@ class Rounds:
     @property
     def _num_needed(self) -> int:
         """How many clients must be there: nobody waits for those who are left out, but for a quorum."""
-        still_possible = self.rules.num_clients - len(self._left_out)
+        still_possible = self.rules.num_clients - len(self.left_out)
         return max(self.rules.min_clients, min(self.rules.min_available_clients, still_possible))
 
     def _are_enough(self) -> bool:
         return len(self.ready) >= self._num_needed
 
     def _are_back(self) -> bool:
-        return self._are_enough() and self.ready >= self.kept.keys() - self._left_out
+        return self._are_enough() and self.ready >= self.kept.keys() - self.left_out
 
     def _draw_cohort(self) -> list[str]:
         def rank(client: str) -> bytes:
@@ -316,7 +316,7 @@ class Rounds:
         return self.evaluating or len(self.answered) >= self.rules.min_clients
 
     def _close_if_due(self, at: float) -> list[Instruction]:
-        if self.cohort - self.answered - self._left_out and at < self._closes_at():
+        if self.cohort - self.answered - self.left_out and at < self._closes_at():
             return []
         if not self._has_quorum():
             missing = ", ".join(sorted(self.cohort - self.answered))

@@ -23,7 +23,8 @@ from wire.timing import Timing
 if TYPE_CHECKING:
     import numpy as np
 
-    from models.participant import NetShelf, Participant
+    from models.nets import NetShelf
+    from models.participant import Participant
     from wire.tensors import Buffer
 
 
@@ -47,7 +48,6 @@ class VirtualClient:
         model = msgspec.structs.replace(spec.model, name=spec.model.name_for(index))
         spec = msgspec.structs.replace(spec, model=model)
         data = parts.client(index)
-        self.notes = list(data.notes)
         self.features: dict[str, np.ndarray] = {}
         self._states = ClientStates(folder, spec.run_id, len(method.exchanges), durable=False)
         self._participant: Participant = Participant(
@@ -61,6 +61,7 @@ class VirtualClient:
             shelf,
             seed_secret(spec.seed),
         )
+        self.notes = self._participant.notes
 
     def ready(self, run: int) -> Ready:
         """Return what the client announces."""

@@ -99,6 +99,28 @@ def local_prototypes(net: Net, x: torch.Tensor, y: torch.Tensor, num_classes: in
     return LocalPrototypes(means_CD.astype(np.float32), classes, counts[classes])
 
 
+def class_means(features_ND: np.ndarray, labels_N: np.ndarray, num_classes: int) -> LocalPrototypes:
+    """Return the mean of each class's features."""
+    counts = np.bincount(labels_N, minlength=num_classes)
+    (classes,) = np.nonzero(counts)
+    means = [features_ND[labels_N == label].mean(axis=0, dtype=np.float64) for label in classes]
+    means_CD = np.array(means, np.float32).reshape(-1, features_ND.shape[1])
+    return LocalPrototypes(means_CD, classes, counts[classes])
+
+
+def nearest_label(features_BD: np.ndarray, prototypes_CD: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return what `nearest_class` does, of numpy arrays."""
+    nearest_B = np.full(len(features_BD), -1, np.int64)
+    if not len(classes):
+        return nearest_B
+    rows = max(1, _MAX_ENTRIES // prototypes_CD.size)
+    for begin in range(0, len(features_BD), rows):
+        chunk_BD = features_BD[begin : begin + rows]
+        distances_BC = np.square(chunk_BD[:, None] - prototypes_CD).sum(axis=2)
+        nearest_B[begin : begin + rows] = classes[distances_BC.argmin(axis=1)]
+    return nearest_B
+
+
 class PrototypeTable:
     """Prototypes on a client's device, found by the classes of samples; a class may have none."""
 

@@ -43,6 +43,8 @@ class DataConfig(Section, frozen=True):
     tokens: bool = False
     image_size: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 32
     channels: Literal[1, 3] = 3
+    mean: list[float] = []
+    std: list[PositiveReal] = []
     classes: list[str] = []
     pool: Literal["all", "train"] = "all"
     partition: str = "dirichlet"
@@ -85,7 +87,8 @@ class DataConfig(Section, frozen=True):
 class ModelConfig(Section, frozen=True):
     """`[model]`: the net, split into a feature extractor of width `feature_dim` and a linear head.
 
-    `names` gives clients different nets, in turn by their index; the keys from `norm` on go to the nets that have them.
+    `names` gives clients different nets, in turn by their index; the keys from `norm` to `weights` go to the nets that
+    have them, and those behind them are of `onnx`, a frozen backbone in a file.
     """
 
     name: str = "cnn"
@@ -98,6 +101,9 @@ class ModelConfig(Section, frozen=True):
     depth: Positive = 4
     num_heads: Positive = 4
     weights: str = ""
+    path: str = ""
+    provider: str = "auto"
+    provider_fallback: bool = False
 
     def settings(self) -> dict[str, Any]:
         """Return the keys that go to the nets that have them."""

@@ -124,6 +124,7 @@ def _client(ready: Ready) -> dict[str, int]:
     return {
         "num_train": ready.num_train,
         "num_test": ready.num_test,
+        "num_skipped": ready.num_skipped,
         "num_classes_held": len(classes_held(ready.class_counts)),
         "num_parameters": ready.num_parameters,
         "num_buffers": ready.num_buffers,

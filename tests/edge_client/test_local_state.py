@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from edge_client.config import load
-from edge_client.local_state import ConstantShelf, client_folder, held_digests, lock_folder, own_secret
+from edge_client.local_state import (
+    ConstantShelf,
+    RoundSamples,
+    SampleFile,
+    SampleRecord,
+    client_folder,
+    held_digests,
+    lock_folder,
+    own_secret,
+)
 from models.checkpoint import CheckpointError, state_hash
 from models.spec import ConfigError
 
@@ -92,3 +101,14 @@ def test_a_secret_that_lost_a_part_is_refused(tmp_path: Path) -> None:
     (tmp_path / "noise.secret").write_bytes(b"short")
     with pytest.raises(ConfigError, match=r"noise\.secret: expected 32 bytes, got 5"):
         own_secret(tmp_path)
+
+
+def test_the_samples_of_a_round_are_on_record_for_its_run_alone(tmp_path: Path) -> None:
+    assert SampleRecord(tmp_path, "run-7").held is None
+    record = SampleRecord(tmp_path, "run-7")
+    samples = RoundSamples(3, "ab" * 32, [SampleFile("猫", "cd" * 32, "猫/1.png")])
+    record.put(samples)
+    assert (record.held, SampleRecord(tmp_path, "run-7").held) == (samples, samples)
+    assert SampleRecord(tmp_path, "run-8").held is None
+    record.put(RoundSamples(4, "ab" * 32, None))
+    assert SampleRecord(tmp_path, "run-7").held == RoundSamples(4, "ab" * 32, None)

@@ -64,6 +64,7 @@ METHODS = (
         exchanges=(Exchange("prototypes", Downlink, Uplink, _downlink_dims, _uplink_dims),),
         server="models.methods.fedproto.server:FedProtoServer",
         client="models.methods.fedproto.client:FedProtoClient",
+        client_numpy="models.methods.fedproto.client_numpy:FedProtoNumpyClient",
         default_rule="local_prototype",
         global_rules=("global_prototype",),
         check=check_aggregation,
