@@ -15,6 +15,7 @@ from models.data import DATASETS
 from models.methods.api import Method
 from models.nets import NET_NAMES
 from models.partition import PARTITIONS
+from models.privacy import check_noise
 from models.settings import (
     ADDRESS_FORM,
     NAME_FORM,
@@ -274,6 +275,10 @@ def _read_method(config: RunConfig, where: str) -> dict[str, Any]:
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from None
     _check_rule(config.evaluation.rule, method, where)
+    try:
+        check_noise(config.privacy, method, config.evaluation.rule)
+    except ConfigError as error:
+        raise ConfigError(f"{where} {error}") from None
     for net in (config.model.name, *config.model.names):
         method.check_net(net)
     if method.shares_model and len(set(config.model.names)) > 1:

@@ -55,6 +55,7 @@ from wire.messages import (
     Welcome,
 )
 from wire.messages import Constant as ConstantMessage
+from wire.sockets.service import ServiceManager
 from wire.timing import Timing
 
 ACK_AFTER_S = 0.1
@@ -72,6 +73,7 @@ class Coordinator:
 
     def __init__(self, config: RunConfig, spec: RunSpec, modules: Path, record: RunRecord, keys: Keys | None) -> None:
         self._config = config
+        self._service = ServiceManager()
         self._keys = keys
         self._spec = spec
         self._display = record.display
@@ -89,7 +91,12 @@ class Coordinator:
         )
         self._turned_away = TurnedAway(record.standing.turned_away, record.display.note)
         events = Events(
-            self._on_ready, self._on_gone, self._on_constant_sent, record.display.note, self._turned_away.add
+            self._on_ready,
+            self._on_gone,
+            self._on_constant_sent,
+            record.display.note,
+            self._turned_away.add,
+            record.put_waiting,
         )
         self._lobby = Lobby(
             spec,
@@ -123,6 +130,7 @@ class Coordinator:
         if self._record.standing.constants is not None:
             self._display.note(f"the run goes on in round {self._rounds.round}, exchange {self._rounds.exchange}")
         self._display.note(f"listening on {self._door.address}")
+        self._service.ready()
         waiting = tell_waiting(self._rounds, self._display.note)
         tasks = [self._loop.create_task(self._work()), self._loop.create_task(waiting)]
         if clients is not None and self._rounds.conclusion() is None:
@@ -151,6 +159,7 @@ class Coordinator:
     async def _farewell(self, code: ExitCode, reason: str) -> ExitCode:
         """Tell the clients, hear their goodbyes, and write down how the run ended; return the exit code."""
         outcome = outcome_of(code)
+        self._service.stopping()
         reach("run.over")
         if self._timer is not None:
             self._timer.cancel()
@@ -273,10 +282,11 @@ class Coordinator:
             message = Grant(self._token, self._rounds.round, self._rounds.exchange)
             self._lobby.send(client, encode(message), self._now())
 
-    def _on_ready(self, client: str, ready: Ready) -> None:
+    def _on_ready(self, client: str, ready: Ready, is_at_work: bool) -> None:
         self._ledger.announce(client, ready)
         self._record.put_ready(client, ready)
-        self._feed(rounds.ClientReady(client, self._now()))
+        if not is_at_work:
+            self._feed(rounds.ClientReady(client, self._now()))
 
     def _on_gone(self, client: str) -> None:
         self._grant(self._grants.release(client))

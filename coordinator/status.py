@@ -36,7 +36,7 @@ def read_status(path: Path) -> dict[str, Any]:
     with reading(folder.store_path) as connection:
         position, records = read_position(connection), read_rounds(connection)
         clients = dict(_latest_of_clients(connection))
-        turned_away = _turned_away(connection)
+        facts = read_facts(connection)
         accuracy = _latest_accuracy(connection, records)
     opened = position.open_exchange
     last = read_line(records[-1].line) if records else None
@@ -54,13 +54,14 @@ def read_status(path: Path) -> dict[str, Any]:
         "last_round_s": last.round_s if isinstance(last, RoundLine) else None,
         "accuracy": accuracy,
         "clients": clients,
-        "turned_away": turned_away,
+        "waiting": json.loads(facts.get("waiting", "{}")),
+        "turned_away": json.loads(facts.get("turned_away", "{}")),
     }
 
 
 def format_status(status: dict[str, Any]) -> str:
     """Return the status for people."""
-    sections = (_standing(status), _turned_away_lines(status), _accuracy(status), _clients(status))
+    sections = (_standing(status), _waiting(status), _turned_away_lines(status), _accuracy(status), _clients(status))
     return "\n".join(line for section in sections for line in section)
 
 
@@ -94,6 +95,10 @@ def _standing(status: dict[str, Any]) -> list[str]:
         waits = f", waiting for {', '.join(missing)}" if missing else ""
         lines.append(f"exchange {status['exchange']}: {len(status['answered'])}/{len(status['cohort'])} updates{waits}")
     return lines
+
+
+def _waiting(status: dict[str, Any]) -> list[str]:
+    return [f"{client} waits for {what}" for client, what in sorted(status["waiting"].items())]
 
 
 def _turned_away_lines(status: dict[str, Any]) -> list[str]:
@@ -133,12 +138,6 @@ def _latest_accuracy(connection: sqlite3.Connection, records: Sequence[RoundReco
     lines = connection.execute("SELECT line FROM metrics WHERE round >= ? ORDER BY id", (first,))
     accuracy = gather(closed, (read_line(text) for (text,) in lines)).accuracy
     return {rule: (points[-1].round, points[-1].weighted) for rule, points in accuracy.items()}
-
-
-def _turned_away(connection: sqlite3.Connection) -> dict[str, int]:
-    """Return what was turned away at the port, by kind."""
-    counts: dict[str, int] = json.loads(read_facts(connection).get("turned_away", "{}"))
-    return counts
 
 
 def _latest_of_clients(connection: sqlite3.Connection) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -14,6 +14,7 @@ from coordinator.server_half import Constant
 from models.client_states import ClientStates
 from models.data import ClientParts
 from models.methods import find
+from models.privacy import seed_secret
 from models.spec import RunSpec
 from wire.encoding import decode, encode, pack, unpack
 from wire.messages import Evaluation, Ready, Task, Update
@@ -50,7 +51,15 @@ class VirtualClient:
         self.features: dict[str, np.ndarray] = {}
         self._states = ClientStates(folder, spec.run_id, len(method.exchanges), durable=False)
         self._participant: Participant = Participant(
-            spec, method, name, data, constants, spec.training.device, spec.training.threads, shelf
+            spec,
+            method,
+            name,
+            data,
+            constants,
+            spec.training.device,
+            spec.training.threads,
+            shelf,
+            seed_secret(spec.seed),
         )
         self.notes = self._participant.notes
 

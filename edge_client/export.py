@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from edge_client.config import ClientConfig
-from edge_client.data_source import load_data
+from edge_client.data_source import open_source
 from edge_client.final_model import load_final
 from edge_client.local_state import ConstantShelf, client_folder
 from models.data import ClientData
@@ -37,7 +37,7 @@ def export(config: ClientConfig, modules: Path, out: Path | None, to_int8: bool)
     if str(modules) not in sys.path:
         sys.path.append(str(modules))
     final, shelf = load_final(folder), ConstantShelf(folder)
-    spec, data = final.spec, load_data(final.spec, config)
+    spec, data = final.spec, open_source(final.spec, config).look()
     constants = dict(map(shelf.get, final.constants))
     participant = Participant(
         spec, find(spec.method), config.client.id, data, constants, spec.training.device, spec.training.threads

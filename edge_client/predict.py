@@ -39,6 +39,6 @@ def _said(predictor: Predictor, path: Path, rule: str) -> str:
         image = read_image(path, channels, size)
     except ValueError as error:
         return f"not read: {error}"
-    made = predictor.predict(image[np.newaxis], rule)
+    made = predictor.predict(predictor.normalized(image[np.newaxis]), rule)
     measure = "at distance" if rule in predictor.prototype_rules else "with probability"
     return f"{predictor.labels[int(made.classes[0])]}  {measure} {made.measures[0]:.3f}"

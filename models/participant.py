@@ -21,6 +21,7 @@ from models.data import ClientData
 from models.evaluation import evaluate, evaluate_by_task
 from models.methods.api import ClientContext, Exchange, Method
 from models.nets import NetShelf
+from models.privacy import Release, check_noise
 from models.spec import ConfigError, RunSpec
 from models.tasks import counters
 from wire.payload import EMPTY, Payload
@@ -80,6 +81,7 @@ class Participant:
         device: str = "auto",
         threads: int | None = None,
         shelf: NetShelf | None = None,
+        secret: bytes = b"",
     ) -> None:
         """Build net and client half.
 
@@ -92,6 +94,7 @@ class Participant:
             device: `auto` takes a GPU if there is one.
             threads: for torch; the run's own count by default.
             shelf: where participants of one process share their nets; `load` must then come before each `perform`.
+            secret: what noise follows from, where the run adds some; see `models.privacy`.
 
         Raises:
             ConfigError: net, data and label map do not fit each other, or the method's settings are wrong.
@@ -99,7 +102,10 @@ class Participant:
         if data.classes != spec.classes:
             raise ConfigError(f"client {client_id}: expected label map {spec.classes}, its data have {data.classes}")
         self._spec, self._method, self._client_id = spec, method, client_id
+        self._digests: dict[int, str] = {}
         config = methods.read_config(method, spec.method_config)
+        check_noise(spec.privacy, method, spec.evaluation.rule)
+        self._secret = secret
         constants = constants or {}
         self._backend = backend = backend_of(spec, method, config, device, threads or spec.training.threads, constants)
         self._data = data = backend.prepared(client_id, data)
@@ -109,13 +115,30 @@ class Participant:
         self._plan = spec.plan
         self._counters = counters(method.rules, self._plan)
         self._client.start(ClientContext(client_id, net, backend.device, constants=constants, **self._samples_of(1)))
-        self.announcement = _announce(spec, data, backend, net)
+        self.announcement = _announce(spec, data, self._told_counts(), backend, net)
         self._task = 1 if self._plan.is_trivial else 0
         self._initial = self.arrays()
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the client's whole state; later training does not change these arrays."""
         return {name: np.array(array) for name, array in self._client.arrays().items()}
+
+    def renew(self, data: ClientData) -> None:
+        """Take other samples from now on, as many as there are; net and state stay as they are."""
+        self._data = data = self._backend.prepared(self._client_id, data)
+        self.notes = [*data.notes, *self._backend.notes]
+        self._digests.clear()
+        self.announcement = _announce(self._spec, data, self._told_counts(), self._backend, self._client.context.net)
+        self._take_samples(self._task or 1)
+
+    def samples_digest(self, round: int) -> str:
+        """Return the sha256 of the samples that this round trains and tests on, in hexadecimal."""
+        task, data = self._plan.task_of(round), self._data
+        if task not in self._digests:
+            x, y = _samples_in(self._plan.classes(task), data.train_x, data.train_y)
+            arrays = {"train_x": x, "train_y": y, "test_x": data.test_x, "test_y": data.test_y}
+            self._digests[task] = state_hash(arrays)
+        return self._digests[task]
 
     def load(self, arrays: Mapping[str, np.ndarray] | None) -> None:
         """Take up a state of `arrays`, or the initial one for `None`."""
@@ -137,6 +160,8 @@ class Participant:
             "method": self._method.name,
             "classes": spec.classes,
             "shape": list(shape),
+            "mean": list(spec.data.mean),
+            "std": list(spec.data.std),
             "default_rule": rule,
         }
         graph = self._backend.feature_graph(self._client.context.net, shape)
@@ -172,14 +197,31 @@ class Participant:
         received = time.perf_counter()
         if is_last_evaluation:
             return Outcome(EMPTY, evaluations, evaluate_s=received - started)
+        self._client.context.release = self._release(round, exchange)
         loss = self._train(declared, round, exchange, on_progress)
         uplink = self._client.uplink(declared.name).to_payload(self._spec.wire.value_dtype, self._client.dims())
         trained = time.perf_counter()
-        if declared is self._method.exchanges[-1] and self._is_due(round):
+        tells_of_itself = not self._spec.privacy.adds_noise
+        if declared is self._method.exchanges[-1] and self._is_due(round) and tells_of_itself:
             evaluations += self._evaluate(round, self._method.rules_after_training)
         evaluate_s = received - started + time.perf_counter() - trained
         kept = {} if candidates is None else self._kept(candidates)
         return Outcome(uplink, evaluations, trained - received, evaluate_s, loss, notes, kept)
+
+    def _told_counts(self) -> np.ndarray:
+        """Return the train samples of each class as others may know them."""
+        release = self._release("join")
+        if release is not None:
+            return release.class_counts(self._data.train_y)
+        return np.bincount(self._data.train_y, minlength=self._spec.num_classes)
+
+    def _release(self, *keys: str | int) -> Release | None:
+        """Return what noises a word of this client, if the run adds noise."""
+        if not self._spec.privacy.adds_noise:
+            return None
+        if not self._secret:
+            raise ConfigError(f"client {self._client_id}: expected a secret for the noise of [privacy], got none")
+        return Release(self._spec, self._secret, self._client_id, *keys)
 
     def _train(self, declared: Exchange, round: int, exchange: int, progress: Progress | None) -> float:
         if not declared.trains:
@@ -217,15 +259,17 @@ class Participant:
         if task == self._task:
             return []
         self._task = task
-        for name, content in self._samples_of(task).items():
-            setattr(self._client.context, name, content)
-        classes = self._plan.classes(task)
-        x, y = _samples_in(classes, self._data.train_x, self._data.train_y)
+        self._take_samples(task)
+        classes, context = self._plan.classes(task), self._client.context
         num_earlier = int((self._data.train_y < classes.start).sum())
         return [
-            f"task {task} of {self._plan.num_tasks}, classes {classes.start} to {classes.stop - 1}: {len(y)} train "
-            f"samples of digest {state_hash({'x': x, 'y': y})[:12]}; {num_earlier} of earlier tasks are left aside"
+            f"task {task} of {self._plan.num_tasks}, classes {classes.start} to {classes.stop - 1}: "
+            f"{len(context.train_y)} train samples; {num_earlier} of earlier tasks are left aside"
         ]
+
+    def _take_samples(self, task: int) -> None:
+        for name, content in self._samples_of(task).items():
+            setattr(self._client.context, name, content)
 
     def _samples_of(self, task: int) -> dict[str, Any]:
         """Return the part of the context that is a task's own."""
@@ -249,12 +293,12 @@ def _samples_in(classes: range, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarra
     return (x, y) if is_in.all() else (x[is_in], y[is_in])
 
 
-def _announce(spec: RunSpec, data: ClientData, backend: Backend, net: Any) -> Announcement:
+def _announce(spec: RunSpec, data: ClientData, class_counts: np.ndarray, backend: Backend, net: Any) -> Announcement:
     num_parameters, num_buffers = backend.sizes(net)
     return Announcement(
-        num_train=len(data.train_y),
+        num_train=int(class_counts.sum()),
         num_test=len(data.test_y),
-        class_counts=np.bincount(data.train_y, minlength=spec.num_classes).tolist(),
+        class_counts=class_counts.tolist(),
         test_counts=np.bincount(data.test_y, minlength=spec.num_classes).tolist(),
         feature_dim=spec.model.feature_dim,
         num_parameters=num_parameters,

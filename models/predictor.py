@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from models.data import scaled
 from models.nets.onnx_session import OnnxSession
 from models.onnx_export import FEATURES, METADATA_KEY
 from models.spec import ConfigError, nearest
@@ -59,6 +60,10 @@ class Predictor:
     def shape(self) -> tuple[int, ...]:
         """The shape of one sample."""
         return tuple(self.about["shape"])
+
+    def normalized(self, x: np.ndarray) -> np.ndarray:
+        """Return images, float32 in 0..1, as the model was trained on them."""
+        return scaled(x, self.about["mean"], self.about["std"])
 
     def check_rule(self, rule: str) -> None:
         """Refuse a rule that the model does not have.

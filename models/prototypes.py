@@ -52,6 +52,10 @@ class WeightedMean:
         assert self.weight > 0
         return self._sum / self.weight
 
+    def metrics(self) -> dict[str, float]:
+        """Return what a round's metrics are to tell of how the mean was taken."""
+        return {}
+
 
 class ClassSums:
     """Running weighted sums of prototypes per class, in float64, and the sum of each class's `weights` [C]."""
@@ -70,6 +74,10 @@ class ClassSums:
         """Return means float64 [C, D] and ids of the classes whose weight is not 0, ascending."""
         (classes,) = np.nonzero(self.weights)
         return self._sums_CD[classes] / self.weights[classes, None], classes
+
+    def metrics(self) -> dict[str, float]:
+        """Return what a round's metrics are to tell of how the means were taken."""
+        return {}
 
 
 def local_prototypes(net: Net, x: torch.Tensor, y: torch.Tensor, num_classes: int) -> LocalPrototypes:

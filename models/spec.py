@@ -43,6 +43,8 @@ class DataConfig(Section, frozen=True):
     tokens: bool = False
     image_size: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 32
     channels: Literal[1, 3] = 3
+    mean: list[float] = []
+    std: list[PositiveReal] = []
     classes: list[str] = []
     pool: Literal["all", "train"] = "all"
     partition: str = "dirichlet"
@@ -154,9 +156,20 @@ class TasksConfig(Section, frozen=True):
 
 
 class PrivacyConfig(Section, frozen=True):
-    """`[privacy]`: whether clients keep their features, with themselves, for `coordinator audit`."""
+    """`[privacy]`: whether clients keep their features, with themselves, for `coordinator audit`; the noise of others.
+
+    A `noise_multiplier` other than 0 hides each train sample in noise on the class statistics; see `models.privacy`.
+    """
 
     audit: bool = False
+    noise_multiplier: NotNegativeReal = 0.0
+    clip_norm: PositiveReal = 1.0
+    delta: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 1e-5
+
+    @property
+    def adds_noise(self) -> bool:
+        """Whether what clients tell of their train samples is noised."""
+        return self.noise_multiplier > 0
 
 
 class WireConfig(Section, frozen=True):

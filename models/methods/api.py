@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from models.methods.numpy_client import NumpyClient
     from models.nets import Net
+    from models.privacy import Release
     from models.steps import Progress
     from models.training import Batch
 
@@ -121,6 +122,11 @@ class Method:
     """Whether the client half works with a net; one that does not is given numpy arrays and never costs torch."""
     shares_model: bool = False
     """Whether all clients must have the same net, because whole nets are averaged."""
+    frozen_extractor: bool = False
+    """Whether features come from an extractor that no device's samples have shaped, so that noise can hide those.
+
+    If `[privacy]` then adds noise, the client half tells of its train samples by `ClientContext.release` alone.
+    """
     is_default: bool = False
 
     @property
@@ -252,6 +258,8 @@ class ClientContext:
     """The classes that are trained now: all of them, or those of the run's current task."""
     num_seen: int | None = None
     """How many classes, from the first on, the tested model has been trained on; no other is predicted. None: all."""
+    release: Release | None = None
+    """What noises the statistics of this exchange's uplink, if `[privacy]` says so: a new one for each exchange."""
 
 
 class Client(ABC):

@@ -9,7 +9,7 @@ from coordinator.config import load as load_run
 from edge_client import cli
 from edge_client.config import ClientConfig
 from edge_client.config import load as load_client
-from edge_client.data_source import load_data
+from edge_client.data_source import open_source
 from edge_client.final_model import keep_final, load_final
 from edge_client.local_state import ConstantShelf, client_folder
 from models import methods
@@ -47,7 +47,7 @@ def _finish(spec: object, config: ClientConfig) -> None:
     shelf = ConstantShelf(client_folder(config))
     for (name, arrays), digest in zip(constants.items(), digests, strict=True):
         shelf.put(name, digest, arrays)
-    made = Participant(spec, methods.find(spec.method), "a", load_data(spec, config), constants)
+    made = Participant(spec, methods.find(spec.method), "a", open_source(spec, config).look(), constants)
     keep_final(client_folder(config), spec, digests, made.arrays())
 
 

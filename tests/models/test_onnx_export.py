@@ -61,7 +61,7 @@ def test_every_rule_predicts_as_the_client_does(
     assert np.allclose(logits, features @ weight.T + bias, atol=1e-4)
 
 
-def Counting(input_shape: tuple[int, ...], feature_dim: int, num_classes: int) -> Any:
+def counting(input_shape: tuple[int, ...], feature_dim: int, num_classes: int) -> Any:
     """A net that asks how many samples there are, which an export then takes for fixed."""
     from models.nets.mlp import Mlp
 

@@ -51,6 +51,7 @@ class Child(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._stopping = False
+        self._is_halted = False
 
     async def start(self, module: str, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
         """Start `python -I -m module --pipe FD *arguments`; its output goes to the end of the log file."""
@@ -67,6 +68,8 @@ class Child(asyncio.Protocol):
                 env={**os.environ, **environment},
                 start_new_session=True,
             )
+        if self._is_halted:
+            self._process.send_signal(signal.SIGSTOP)
         loop = asyncio.get_running_loop()
         await loop.create_connection(lambda: self, sock=ours)
 
@@ -105,9 +108,16 @@ class Child(asyncio.Protocol):
         """Wait until the child has taken most of what was sent."""
         await self._writable.wait()
 
+    def halt(self, is_halted: bool) -> None:
+        """Have the child stand still, also one that is yet to start, or go on."""
+        if self._process is not None and is_halted != self._is_halted:
+            self._process.send_signal(signal.SIGSTOP if is_halted else signal.SIGCONT)
+        self._is_halted = is_halted
+
     async def stop(self) -> None:
         """Close the pipe and see the child end, within KILL_AFTER_S and by force if need be."""
         self._stopping = True
+        self.halt(False)
         if self._transport is not None:
             self._transport.abort()
         if self._process is None:
