@@ -26,6 +26,7 @@ from coordinator.store import StoreError
 from models.data import dataset_classes
 from models.spec import ConfigError, RunSpec
 from wire.exit_codes import ExitCode
+from wire.sockets.service import ServiceManager
 from wire.sockets.zeromq import AddressInUseError
 
 Go = Callable[[RunSpec, RunRecord], ExitCode]
@@ -146,6 +147,7 @@ def _live_page(order: Order, folder: RunFolder) -> Iterator[None]:
 
 
 def _tell_finished(order: Order, folder: RunFolder) -> ExitCode:
+    ServiceManager().ready()  # for a service there is nothing to do, which is not a failure
     print(f"run folder: {folder.path}")
     print("the run is finished already")
     print(final_table(folder.read_summary()), flush=True)
