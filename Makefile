@@ -39,6 +39,8 @@ fuzz: $(STAMP)  ## look for bytes that the coordinator does not survive, 2,000,0
 
 dist: $(STAMP)  ## build the wheel, dist/protoedge-*.whl, which installs without a compiler
 	@$(BIN)/python -m pip wheel -qq --no-deps --wheel-dir dist .
+	@rm -rf build
+	@ls dist/*.whl
 
 # One call for all packages: torch and torchvision must be resolved together. `--group` needs pip 25.1.
 $(STAMP): pyproject.toml
