@@ -37,8 +37,8 @@ fuzz: $(STAMP)  ## look for bytes that the coordinator does not survive, 2,000,0
 	@$(BIN)/python -m pip install -qq --group fuzz
 	@$(BIN)/python -m tests.fuzz -runs=2000000
 
-dist: $(STAMP)  ## build the wheel, dist/protoedge-*.whl, which installs without a compiler
-	@$(BIN)/python -m pip wheel -qq --no-deps --wheel-dir dist .
+dist:  ## build the wheel, dist/protoedge-*.whl, which installs without a compiler
+	@$(PYTHON) -m pip wheel -qq --no-deps --wheel-dir dist .
 	@rm -rf build
 	@ls dist/*.whl
 
