@@ -108,10 +108,10 @@ def recorded(order: Order, go: Go) -> ExitCode:
         if code == ExitCode.INTERRUPTED and order.can_go_on:
             display.note(f"to go on: coordinator {order.mode} --resume {shlex.quote(str(folder.path))}")
     except (ConfigError, StoreError, OSError) as error:
-        if order.folder is None:
-            folder.discard()
         where = "[run] dir" if order.folder is None else "--resume"
-        raise error if isinstance(error, ConfigError) else ConfigError(f"{where}: {error}") from None
+        told = str(error) if isinstance(error, ConfigError) else f"{where}: {error}"
+        is_removed = order.folder is None and folder.discard()
+        raise ConfigError(f"{told}; nothing has run, so the run folder is removed" if is_removed else told) from None
     finally:
         display.close()
     if record.summary is not None:
