@@ -19,7 +19,7 @@ test: $(STAMP)  ## run all tests, among them ruff, mypy and the dependency rules
 	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-slow: $(STAMP)  ## run the tests that are left out there: every method, simulated and in real processes
-	@$(BIN)/python -m pytest -m slow
+	@$(BIN)/python -m pytest -m slow -n 2 --dist worksteal
 
 chaos: $(STAMP)  ## kill processes at every failure point and by seeded schedules, on bad links too; takes long
 	@$(BIN)/python -m pytest tests/chaos -m "chaos or not chaos" -n 2 --dist worksteal
@@ -47,6 +47,6 @@ $(STAMP): pyproject.toml
 	@echo "Setting up .venv with $$($(PYTHON) --version); torch makes this take a few minutes the first time."
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install -qq --upgrade "pip>=25.1"
-	@$(BIN)/python -m pip install -qq --editable ".[train,report,dashboard]" --group dev
+	@$(BIN)/python -m pip install -qq --editable ".[train,report,dashboard,privacy]" --group dev
 	@touch $@
 	@echo "Ready."

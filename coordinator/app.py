@@ -19,6 +19,7 @@ from coordinator.daemon import Coordinator
 from coordinator.display import Display
 from coordinator.keys import load_keys
 from coordinator.loopback_clients import Clients
+from coordinator.privacy import require_accounting
 from coordinator.record import RunRecord, read_start
 from coordinator.report.table import final_table
 from coordinator.run_folder import RunFolder
@@ -92,10 +93,11 @@ def recorded(order: Order, go: Go) -> ExitCode:
 
     Raises:
         ConfigError: the settings do not fit each other, the data set's label map cannot be known, the address not be
-            bound, or the store not be opened.
+            bound, the store not be opened, or the noise not be accounted for.
     """
     if order.folder is not None and order.folder.read_summary().get("outcome") == "finished":
         return _tell_finished(order, order.folder)
+    require_accounting(order.config.privacy)
     spec = order.config.spec("", dataset_classes(order.config.data))
     start = read_start(order.init_from, spec) if order.init_from is not None else None
     folder = order.folder or RunFolder.create(order.config, time.strftime("%Y%m%d-%H%M%S"))

@@ -91,7 +91,12 @@ class Coordinator:
         )
         self._turned_away = TurnedAway(record.standing.turned_away, record.display.note)
         events = Events(
-            self._on_ready, self._on_gone, self._on_constant_sent, record.display.note, self._turned_away.add
+            self._on_ready,
+            self._on_gone,
+            self._on_constant_sent,
+            record.display.note,
+            self._turned_away.add,
+            record.put_waiting,
         )
         self._lobby = Lobby(
             spec,
@@ -277,10 +282,11 @@ class Coordinator:
             message = Grant(self._token, self._rounds.round, self._rounds.exchange)
             self._lobby.send(client, encode(message), self._now())
 
-    def _on_ready(self, client: str, ready: Ready) -> None:
+    def _on_ready(self, client: str, ready: Ready, is_at_work: bool) -> None:
         self._ledger.announce(client, ready)
         self._record.put_ready(client, ready)
-        self._feed(rounds.ClientReady(client, self._now()))
+        if not is_at_work:
+            self._feed(rounds.ClientReady(client, self._now()))
 
     def _on_gone(self, client: str) -> None:
         self._grant(self._grants.release(client))

@@ -12,6 +12,7 @@ after the last line is not known any more.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -58,6 +59,7 @@ class Ledger:
         self._counters = counters(method.rules, spec.plan)
         self._accuracies = Accuracies(method.rules)
         self._tasks = TaskScores(method.rules, spec.plan)
+        self._asked: dict[str, set[tuple[int, int]]] = defaultdict(set)
         self._known_classes: set[int] = set()
         self._num_completed = 0
         self._prepared: list[tuple[ClientLine, str]] = []
@@ -229,12 +231,25 @@ class Ledger:
             accuracies=self._accuracies,
             tasks=self._tasks,
             base=self._base,
+            num_releases={client: self._num_releases(client) for client in sorted(self._clients)},
         )
+
+    def _num_releases(self, client: str) -> int:
+        """Return how often, at most, a client has told something of its samples: at join, and in each exchange.
+
+        What was asked in a round that failed, or that is open, may be in no line, so all of its exchanges count.
+        """
+        open_round = {len(self._rounds) + 1} if len(self._rounds) < self._spec.num_rounds else set()
+        unsure = open_round | {line.round for line in self._rounds.values() if line.status == "failed"}
+        num_exchanges = len(self._method.exchanges)
+        return 1 + len(unsure) * num_exchanges + sum(round not in unsure for round, _ in self._asked[client])
 
     def _book(self, line: Line) -> None:
         """Add one line to the accounts."""
         if isinstance(line, ClientLine):
             self._clients.add(line.client)
+            if self._spec.privacy.adds_noise and not self._is_evaluation(line.exchange_index):
+                self._asked[line.client].add((line.round, line.exchange_index))
             self._accuracies.book(line.client, line.evaluations, line.round, line.base)
             self._tasks.book(line.client, line.evaluations)
             self._account_of(line).book(line)

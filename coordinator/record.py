@@ -207,6 +207,10 @@ class RunRecord:
             self._turned_away = dict(counts)
             self._store.put_meta("turned_away", json.dumps(self._turned_away))
 
+    def put_waiting(self, waits_for: Mapping[str, str]) -> None:
+        """Store what the clients who do not work now wait for."""
+        self._store.put_meta("waiting", json.dumps(waits_for))
+
     def open_exchange(self, opened: rounds.Configure, downlink: Packed) -> asyncio.Future[None]:
         """Store who is asked and with what; the future is done when it is durable."""
         durable, done = self._awaitable()

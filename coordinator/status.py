@@ -59,13 +59,14 @@ def read_status(path: Path) -> dict[str, Any]:
         "last_round_s": last.round_s if isinstance(last, RoundLine) else None,
         "accuracy": accuracy,
         "clients": clients,
+        "waiting": json.loads(facts.get("waiting", "{}")),
         "turned_away": json.loads(facts.get("turned_away", "{}")),
     }
 
 
 def format_status(status: dict[str, Any]) -> str:
     """Return the status for people."""
-    sections = (_standing(status), _turned_away_lines(status), _accuracy(status), _clients(status))
+    sections = (_standing(status), _waiting(status), _turned_away_lines(status), _accuracy(status), _clients(status))
     return "\n".join(line for section in sections for line in section)
 
 
@@ -102,6 +103,10 @@ def _standing(status: dict[str, Any]) -> list[str]:
         waits = f", waiting for {', '.join(missing)}" if missing else ""
         lines.append(f"exchange {status['exchange']}: {len(status['answered'])}/{len(status['cohort'])} updates{waits}")
     return lines
+
+
+def _waiting(status: dict[str, Any]) -> list[str]:
+    return [f"{client} waits for {what}" for client, what in sorted(status["waiting"].items())]
 
 
 def _turned_away_lines(status: dict[str, Any]) -> list[str]:

@@ -22,6 +22,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its `ExitCode`; a signal before the daemon handles its own ends quietly as well."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _leave)
+    for number in (
+        signal.SIGUSR1,
+        signal.SIGUSR2,
+    ):  # to pause a daemon that has only begun to start is no reason to end
+        signal.signal(number, signal.SIG_IGN)
     try:
         try:
             return _run_command(argv)

@@ -1,0 +1,47 @@
+"""What both client halves of head calibration do in the same way, whatever computed the features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from models.generative import ClassGaussians
+from models.methods.headcal import Downlink, Uplink
+
+
+class GlobalHead:
+    """The calibrated head as a client holds it, which knows no class before one has come."""
+
+    def __init__(self, feature_dim: int) -> None:
+        self._head_CH = np.zeros((0, feature_dim + 1), np.float32)
+        self._counts = np.zeros(0, np.uint32)
+
+    def install(self, downlink: Downlink) -> None:
+        """Take up what came."""
+        self._head_CH, self._counts = np.array(downlink.head, np.float32), np.array(downlink.counts, np.uint32)
+
+    def predict(self, features_BD: np.ndarray, num_seen: int | None) -> np.ndarray:
+        """Return the class of the largest logit among the first `num_seen` that the head knows, -1 for none."""
+        (classes,) = np.nonzero(self._counts[:num_seen])
+        if not len(classes):
+            return np.full(len(features_BD), -1)
+        rows_CH = self._head_CH[classes]
+        predicted_B: np.ndarray = classes[(features_BD @ rows_CH[:, :-1].T + rows_CH[:, -1]).argmax(axis=1)]
+        return predicted_B
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the state."""
+        return {"global_head": self._head_CH.copy(), "global_counts": self._counts.copy()}
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Take up a state, and return those arrays that are not of it."""
+        self._head_CH, self._counts = arrays["global_head"], arrays["global_counts"]
+        return {name: array for name, array in arrays.items() if name not in ("global_head", "global_counts")}
+
+
+def statistics(features_ND: np.ndarray, labels_N: np.ndarray) -> Uplink:
+    """Return what a client tells of its features."""
+    gaussians = ClassGaussians.of_features(features_ND, labels_N)
+    counts, classes = gaussians.counts.astype(np.uint32), gaussians.classes.astype(np.uint16)
+    return Uplink(gaussians.means_CD, gaussians.variances_CD, counts, classes)
