@@ -23,6 +23,7 @@ import numpy as np
 from edge_client import commands
 from edge_client.config import ClientConfig
 from edge_client.data_source import open_source
+from edge_client.final_model import keep_final
 from edge_client.limits import is_out_of_memory
 from edge_client.local_state import (
     ConstantShelf,
@@ -101,6 +102,7 @@ class Trainer:
         constants = self._load_constants(begin.constants, ConstantShelf(folder))
         method = find(spec.method)
         self._states = ClientStates(folder, spec.run_id, len(method.exchanges))
+        self._spec, self._constants, self._num_exchanges = spec, begin.constants, len(method.exchanges)
         self._record = SampleRecord(folder, spec.run_id)
         self._plan, self._round = spec.plan, 0
         self._adds_noise = spec.privacy.adds_noise
@@ -184,6 +186,8 @@ class Trainer:
         frames = [bytes(frame) for frame in encode(update, pack(outcome.uplink), self._max_message_bytes)]
         encoded = time.monotonic()
         arrays = self._participant.arrays()
+        if task.exchange == self._num_exchanges:
+            keep_final(self._folder, self._spec, self._constants, arrays)
         if arrays:  # without any state a repeated task gives the same uplink anyway
             self._states.save(task.round, task.exchange, arrays)
             reach("state.saved")
