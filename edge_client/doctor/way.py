@@ -172,7 +172,10 @@ def _rate(seconds: float) -> float | None:
 
 
 def _shown(bytes_per_s: float | None) -> str:
-    return "more than can be told" if bytes_per_s is None else f"{bytes_per_s * 8 / 1e6:.3g} Mbit/s"
+    if bytes_per_s is None:
+        return "more than can be told"
+    mbit_per_s = bytes_per_s * 8 / 1e6
+    return f"{mbit_per_s:.3g} Mbit/s" if mbit_per_s < 1000 else f"{mbit_per_s:,.0f} Mbit/s"
 
 
 def _filler(size_bytes: int) -> Packed:
