@@ -60,6 +60,7 @@ def test_a_server_and_a_board_are_set_up_by_a_command_each(machine: Machine) -> 
     machine.say(enroll)
     machine.say("systemctl start protoedge-coordinator")
     assert "let in as bench-01" in machine.say(examine)
+    machine.say(f"sed -i s/127.0.0.1:7071/127.0.0.1:9/ {SETTINGS}")  # without torch it can wait for a run, and no more
     machine.say(start)
     for unit in (CLIENT, COORDINATOR):
         assert machine.unit(unit, "ActiveState", "User", "UnitFileState") == ["active", "protoedge", "enabled"]
@@ -84,6 +85,7 @@ def test_a_daemon_that_was_killed_or_hangs_comes_back(machine: Machine) -> None:
 
 def test_a_client_that_is_refused_stays_ended(machine: Machine) -> None:
     machine.say("sudo -u protoedge coordinator keys revoke bench-01 --config /etc/protoedge/run.toml")
+    machine.say(f"sed -i s/127.0.0.1:9/127.0.0.1:7071/ {SETTINGS} && systemctl restart {CLIENT}")
     refused = ["failed", str(int(ExitCode.REFUSED))]
     until(lambda: machine.unit(CLIENT, "ActiveState", "ExecMainStatus") == refused, "it was refused", 30)
     assert machine.run(f"sudo -u protoedge edge-client doctor --config {SETTINGS}").returncode == ExitCode.REFUSED
