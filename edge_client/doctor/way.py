@@ -37,6 +37,9 @@ NUM_SOUNDINGS = 5
 NUM_LONG = 8
 """Long ones behind each other, which tell the bandwidth."""
 
+LONG_BYTES = MAX_SOUNDING_BYTES - 256
+"""The payload of a long one, which has a header as well."""
+
 ENOUGH_S, LONG_S = 0.5, 60.0
 """From when on a long one tells enough by itself, and how long it may take."""
 
@@ -167,11 +170,11 @@ async def _bandwidth(line: Line, round_trip_s: float) -> Finding:
 async def _rate(line: Line, returns: bool, round_trip_s: float) -> float | None:
     """Return bytes per second, by one long sounding where that takes its time; None if many are as quick as none."""
     for times in (1, NUM_LONG):
-        heard = await line.sound(_filler(MAX_SOUNDING_BYTES), LONG_S, returns, times)
+        heard = await line.sound(_filler(LONG_BYTES), LONG_S, returns, times)
         took_s = heard.took_s - round_trip_s
         if took_s > ENOUGH_S:
             break
-    return times * MAX_SOUNDING_BYTES / took_s if took_s > 0 else None
+    return times * LONG_BYTES / took_s if took_s > 0 else None
 
 
 def _shown(bytes_per_s: float | None) -> str:
