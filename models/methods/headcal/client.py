@@ -33,7 +33,7 @@ class HeadcalClient(Client):
 
     def uplink(self, exchange: str) -> Record:
         """Return the statistics of this client's features."""
-        return statistics(self.train_features(), self.context.train_y.cpu().numpy())
+        return statistics(self.train_features(), self.context.train_y.cpu().numpy(), self.context)
 
     def predict(self, rule: str, features_BD: torch.Tensor) -> torch.Tensor:
         """Predict by the calibrated head."""

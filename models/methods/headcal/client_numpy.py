@@ -30,7 +30,7 @@ class HeadcalNumpyClient(NumpyClient):
     def uplink(self, exchange: str) -> Record:
         """Return the statistics of this client's features."""
         labels_N: Any = self.context.train_y
-        return statistics(self.train_features(), labels_N)
+        return statistics(self.train_features(), labels_N, self.context)
 
     def predict(self, rule: str, features_BD: Any) -> Any:
         """Predict by the calibrated head."""
