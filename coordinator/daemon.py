@@ -127,8 +127,8 @@ class Coordinator:
         if self._record.standing.constants is not None:
             self._display.note(f"the run goes on in round {self._rounds.round}, exchange {self._rounds.exchange}")
         self._display.note(f"listening on {self._door.address}")
-        self._service.ready()
-        waiting = tell_waiting(self._rounds, self._display.note)
+        self._service.ready(self._loop)
+        waiting = tell_waiting(self._rounds, lambda: self._lobby.clients, self._display.note)
         tasks = [self._loop.create_task(self._work()), self._loop.create_task(waiting)]
         if clients is not None and self._rounds.conclusion() is None:
             clients.start(self._door.address)

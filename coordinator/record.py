@@ -129,6 +129,7 @@ class RunRecord:
         """Belong to the running event loop from now on; `on_failed` hears there that nothing more will be stored."""
         self._loop = asyncio.get_running_loop()
         self._on_failed = on_failed
+        self.put_waiting({})
         self._peaks = self.folder.take_summary().get("memory", {})
 
     def _notify(self, callback: Callable[[], None]) -> None:

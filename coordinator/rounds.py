@@ -36,7 +36,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
@@ -198,10 +198,13 @@ class Rounds:
             return self._waiting_since + (self.rules.max_exchange_s if self.conclusion() is None else RETURN_S)
         return None
 
-    def waiting_for(self) -> str:
-        """Say whom and what the run waits for, in a line for people."""
+    def waiting_for(self, here: Collection[str] = ()) -> str:
+        """Say whom and what the run waits for, in a line for people; `here` are the clients that have joined."""
         if self.phase is Phase.WAITING:
-            return f"waiting for clients {len(self.ready)}/{self._num_needed} (min_available_clients)"
+            wanted = f"{self._num_needed} (min_available_clients)"
+            num_loading = len(set(here) - self.ready)
+            loading = f"; {num_loading} more joined and are loading data and model" if num_loading else ""
+            return f"waiting for clients {len(self.ready)}/{wanted}{loading}"
         if self.phase is Phase.COLLECTING:
             missing = sorted(self.cohort - self.answered)
             return f"waiting for updates {len(self.answered)}/{len(self.cohort)}, missing {', '.join(missing)}"

@@ -11,7 +11,7 @@ from models.data import ClientData
 from models.methods.api import Client, Method
 from models.nets import NetShelf
 from models.nets.backbone import Constants
-from models.spec import RunSpec
+from models.spec import ConfigError, RunSpec
 
 
 class Backend:
@@ -40,6 +40,14 @@ class Backend:
     def sizes(self, net: Any) -> tuple[int, int]:
         """Return the entries of the net's trained parameters, and of its buffers of real numbers."""
         return 0, 0
+
+    def feature_graph(self, net: Any, shape: tuple[int, ...]) -> Any:
+        """Return an ONNX model from samples of this shape, float32, to the net's features.
+
+        Raises:
+            ConfigError: there is no net, or a package is missing.
+        """
+        raise ConfigError(f"{self.method.name} has no net to export")
 
     def moved(self, array: np.ndarray) -> Any:
         """Return samples or labels as the client half takes them; copied only where they must be."""

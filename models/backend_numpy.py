@@ -18,6 +18,7 @@ from models.nets import NetShelf
 from models.nets.affine import AffineNet
 from models.nets.backbone import Constants, check_backbone, file_digest
 from models.nets.onnx_session import OnnxSession
+from models.onnx_export import load_features, project
 from models.spec import ConfigError, RunSpec
 
 _MAX_CACHED_BYTES = 64 << 20
@@ -61,6 +62,12 @@ class NumpyBackend(Backend):
         keys = (model.name,) if model.init == "common" else (model.name, client)
         random = seeding.generator(spec.seed, "init", *keys)
         return AffineNet(samples.shape[1], model.feature_dim, spec.num_classes, random)
+
+    def feature_graph(self, net: AffineNet, shape: tuple[int, ...]) -> Any:
+        """Return the backbone with the projection behind it."""
+        graph = load_features(Path(self.spec.model.path).expanduser())
+        project(graph, net.parameters["projection.weight"], net.parameters["projection.bias"])
+        return graph
 
     def sizes(self, net: AffineNet) -> tuple[int, int]:
         """Return the entries of what is trained; there are no buffers."""

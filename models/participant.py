@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -142,6 +143,29 @@ class Participant:
     def load(self, arrays: Mapping[str, np.ndarray] | None) -> None:
         """Take up a state of `arrays`, or the initial one for `None`."""
         self._client.load(self._initial if arrays is None else arrays)
+
+    def export(self, path: Path, shape: tuple[int, ...]) -> None:
+        """Write the client's model as it is now, for samples of this shape, as an ONNX file; see `models.onnx_export`.
+
+        Raises:
+            ConfigError: there is no net, or a package is missing.
+        """
+        from models.onnx_export import write_model
+
+        spec = self._spec
+        rule = self._method.default_rule if spec.evaluation.rule == "auto" else spec.evaluation.rule
+        about = {
+            "run": spec.run_id,
+            "client": self._client_id,
+            "method": self._method.name,
+            "classes": spec.classes,
+            "shape": list(shape),
+            "mean": list(spec.data.mean),
+            "std": list(spec.data.std),
+            "default_rule": rule,
+        }
+        graph = self._backend.feature_graph(self._client.context.net, shape)
+        write_model(path, graph, self._client.linear_rules(), about)
 
     def perform(
         self, round: int, exchange: int, base: int, downlink: Payload, on_progress: Progress | None = None

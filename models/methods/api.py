@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from models.linear_rules import LinearRule, nearest_prototype
 from models.nets import is_frozen
+from models.prototypes import class_means
 from models.spec import ConfigError, RunSpec, Section
 from wire.payload import Record
 
@@ -318,6 +320,22 @@ class Client(ABC):
         net = self.context.net
         parts = [batch.cpu().numpy() for batch in feature_batches(net, self.context.train_x)]
         return np.concatenate([np.zeros((0, net.head.in_features), np.float32), *parts])
+
+    def train_labels(self) -> np.ndarray:
+        """Return the classes of the train samples, [N]."""
+        return self.context.train_y.cpu().numpy()
+
+    def head_arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return weights [C, D] and biases [C] of the head."""
+        head = self.context.net.head
+        return head.weight.detach().cpu().numpy(), head.bias.detach().cpu().numpy()
+
+    def linear_rules(self) -> dict[str, LinearRule]:
+        """Return the accuracy rules that an exported model is to have; a method adds its own."""
+        weight_CD, bias_C = self.head_arrays()
+        local = class_means(self.train_features(), self.train_labels(), self.spec.num_classes)
+        head = LinearRule(weight_CD, bias_C, np.arange(len(bias_C)))
+        return {"head": head, "local_prototype": nearest_prototype(local.prototypes_CD, local.classes)}
 
     def predict(self, rule: str, features_BD: torch.Tensor) -> torch.Tensor:
         """Return predicted class ids [B] for one of the method's own rules, -1 where it cannot say."""

@@ -45,8 +45,7 @@ class NumpyClient(Client):
     def local_train(self, exchange: str, seed: int, on_progress: Progress | None) -> float:
         """Train on the local samples and return the mean loss, as `models.training.train` does."""
         context, config = self.context, self.spec.training
-        x_NW: Any = context.train_x
-        labels_N: Any = context.train_y
+        x_NW, labels_N = np.asarray(context.train_x), self.train_labels()
         optimizer = optimizer_of(config)
         rows_of_steps, total = steps(len(labels_N), config, seed), 0.0
         for done, rows in enumerate(rows_of_steps, start=1):
@@ -73,13 +72,19 @@ class NumpyClient(Client):
 
     def local_prototypes(self) -> LocalPrototypes:
         """Return the mean feature of each class that the client holds."""
-        labels_N: Any = self.context.train_y
-        return class_means(self.train_features(), labels_N, self.spec.num_classes)
+        return class_means(self.train_features(), self.train_labels(), self.spec.num_classes)
 
     def train_features(self) -> np.ndarray:
         """Return the features of the train samples with the net as it is, float32 [N, D]."""
-        x_NW: Any = self.context.train_x
-        return self.net.features(x_NW)
+        return self.net.features(np.asarray(self.context.train_x))
+
+    def train_labels(self) -> np.ndarray:
+        """Return the classes of the train samples, [N]."""
+        return np.asarray(self.context.train_y)
+
+    def head_arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return weights [C, D] and biases [C] of the head."""
+        return self.net.parameters["head.weight"], self.net.parameters["head.bias"]
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the state to checkpoint: what is trained, and what a subclass adds."""

@@ -37,6 +37,8 @@ class OnnxSession:
         """
         self._path = path
         runtime = _onnxruntime()
+        if not path.is_file():
+            raise ConfigError(f"{path}: no such file")
         wanted = _wanted(provider, runtime.get_available_providers(), may_fall_back)
         options = runtime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1

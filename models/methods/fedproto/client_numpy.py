@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from models.linear_rules import LinearRule, nearest_prototype
 from models.methods.api import ClientContext
 from models.methods.fedproto import Downlink, Uplink
 from models.methods.numpy_client import NumpyClient
@@ -48,6 +49,10 @@ class FedProtoNumpyClient(NumpyClient):
         if rule != "global_prototype":
             return super().predict(rule, features_BD)
         return nearest_label(features_BD, self._prototypes_CD, self._classes.astype(np.int64))
+
+    def linear_rules(self) -> dict[str, LinearRule]:
+        """Return those of the net, and the nearest global prototype."""
+        return {**super().linear_rules(), "global_prototype": nearest_prototype(self._prototypes_CD, self._classes)}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return what is trained and the last global prototypes."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
+from models.linear_rules import LinearRule
 from models.methods.api import Client, ClientContext
 from models.methods.headcal import Downlink
 from models.methods.headcal.global_head import GlobalHead, statistics
@@ -33,14 +34,18 @@ class HeadcalClient(Client):
 
     def uplink(self, exchange: str) -> Record:
         """Return the statistics of this client's features."""
-        return statistics(self.train_features(), self.context.train_y.cpu().numpy(), self.context)
+        return statistics(self.train_features(), self.train_labels(), self.context)
 
     def predict(self, rule: str, features_BD: torch.Tensor) -> torch.Tensor:
         """Predict by the calibrated head."""
         if rule != "global_head":
             return super().predict(rule, features_BD)
-        predicted_B = self._global.predict(features_BD.cpu().numpy(), self.context.num_seen)
+        predicted_B = self._global.rule(self.context.num_seen).predict(features_BD.cpu().numpy())
         return torch.from_numpy(predicted_B).to(features_BD.device)
+
+    def linear_rules(self) -> dict[str, LinearRule]:
+        """Return those of the net, and the calibrated head."""
+        return {**super().linear_rules(), "global_head": self._global.rule()}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the net's state and the calibrated head."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from models.linear_rules import LinearRule
 from models.methods.api import ClientContext
 from models.methods.headcal import Downlink
 from models.methods.headcal.global_head import GlobalHead, statistics
@@ -29,14 +30,17 @@ class HeadcalNumpyClient(NumpyClient):
 
     def uplink(self, exchange: str) -> Record:
         """Return the statistics of this client's features."""
-        labels_N: Any = self.context.train_y
-        return statistics(self.train_features(), labels_N, self.context)
+        return statistics(self.train_features(), self.train_labels(), self.context)
 
     def predict(self, rule: str, features_BD: Any) -> Any:
         """Predict by the calibrated head."""
         if rule != "global_head":
             return super().predict(rule, features_BD)
-        return self._global.predict(features_BD, self.context.num_seen)
+        return self._global.rule(self.context.num_seen).predict(features_BD)
+
+    def linear_rules(self) -> dict[str, LinearRule]:
+        """Return those of the net, and the calibrated head."""
+        return {**super().linear_rules(), "global_head": self._global.rule()}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return its own head and the calibrated one."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from models.generative import ClassGaussians
+from models.linear_rules import LinearRule
 from models.methods.api import ClientContext
 from models.methods.headcal import Downlink, Uplink
 
@@ -22,14 +23,10 @@ class GlobalHead:
         """Take up what came."""
         self._head_CH, self._counts = np.array(downlink.head, np.float32), np.array(downlink.counts, np.uint32)
 
-    def predict(self, features_BD: np.ndarray, num_seen: int | None) -> np.ndarray:
-        """Return the class of the largest logit among the first `num_seen` that the head knows, -1 for none."""
+    def rule(self, num_seen: int | None = None) -> LinearRule:
+        """Return the rows of those classes, among the first `num_seen`, that the head knows."""
         (classes,) = np.nonzero(self._counts[:num_seen])
-        if not len(classes):
-            return np.full(len(features_BD), -1)
-        rows_CH = self._head_CH[classes]
-        predicted_B: np.ndarray = classes[(features_BD @ rows_CH[:, :-1].T + rows_CH[:, -1]).argmax(axis=1)]
-        return predicted_B
+        return LinearRule(self._head_CH[classes, :-1], self._head_CH[classes, -1], classes)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the state."""

@@ -69,7 +69,7 @@ class HgpClient(Client):
             head, none_CD = np.zeros((0, width + 1), np.float32), np.zeros((0, width), np.float32)
             counts, classes = np.zeros(0, np.uint32), np.zeros(0, np.uint16)
             return Uplink(_NOTHING, _NOTHING, head, num_train, none_CD, none_CD, counts, classes, digest)
-        gaussians = ClassGaussians.of_features(self.train_features(), context.train_y.cpu().numpy())
+        gaussians = ClassGaussians.of_features(self.train_features(), self.train_labels())
         return Uplink(
             flatten_parameters(self._body),
             flatten_buffers(self._body),

@@ -43,7 +43,7 @@ def test_one_sided_clients_make_a_head_for_all_their_classes() -> None:
     assert told["num_classes"] == 3, "class 3 has no samples, and the one sample of class 1 on client a no Gaussian"
     head = GlobalHead(2)
     head.install(made.configure(2, "statistics"))  # type: ignore[arg-type]
-    assert head.predict(CORNERS.astype(np.float32), None).tolist() == [0, 1, 2]
+    assert head.rule().predict(CORNERS).tolist() == [0, 1, 2]
     assert made.arrays()["head_counts"].tolist() == [9, 2, 2, 0]
 
 
@@ -64,12 +64,12 @@ def test_without_any_gaussian_the_round_fails() -> None:
 def test_a_class_that_the_head_does_not_know_is_never_predicted() -> None:
     head = GlobalHead(2)
     features = np.array([[1.0, 1.0]], np.float32)
-    assert head.predict(features, None).tolist() == [-1]
+    assert head.rule().predict(features).tolist() == [-1]
     rows = np.array([[0, 0, 9], [1, 0, 0], [0, 2, 0]], np.float32)
     head.install(Downlink(rows, np.array([0, 5, 5], np.uint32)))
-    assert head.predict(features, None).tolist() == [2]
-    assert head.predict(features, 2).tolist() == [1], "class 2 belongs to a later task"
-    assert head.predict(features, 1).tolist() == [-1]
+    assert head.rule().predict(features).tolist() == [2]
+    assert head.rule(2).predict(features).tolist() == [1], "class 2 belongs to a later task"
+    assert head.rule(1).predict(features).tolist() == [-1]
 
 
 def test_statistics_are_of_two_samples_or_more() -> None:
