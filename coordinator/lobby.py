@@ -75,6 +75,7 @@ class Lobby:
         self._constants: list[tuple[ConstantMessage, Frames]] = []
         self._welcome_frames: Frames = []
         self._held: dict[str, list[str]] = {}
+        self._indices: dict[str, int | None] = {}
         self._open = False
         self.announced: dict[str, Ready] = {}
         self._at_work: set[str] = set()
@@ -184,9 +185,18 @@ class Lobby:
             self._turn_away(route, RefusalCode.KEY, reason)
         elif hello.client in self.left_out:
             self._turn_away(route, RefusalCode.LEFT_OUT, self.left_out[hello.client])
+        elif holder := self._holder_of(hello.client, index := _data_index(hello)):
+            reason = f"{hello.client} and {holder} have [data] index = {index}: expected another part for each client"
+            self._turn_away(route, RefusalCode.DATA_INDEX, reason)
         else:
             self._held[hello.client] = hello.constants
+            self._indices[hello.client] = index
             self._obey(self._membership.hello(hello.client, route, hello.incarnation, at), at)
+
+    def _holder_of(self, client: str, index: int | None) -> str:
+        """Return who else is connected and has this part of the run's data, nothing if nobody or if it is no part."""
+        others = self._membership.members.keys() - {client}
+        return "" if index is None else next((other for other in others if self._indices.get(other) == index), "")
 
     def _obey(self, instructions: Sequence[membership.Instruction], at: float) -> None:
         for instruction in instructions:
@@ -295,3 +305,9 @@ class Lobby:
     def _remember(self, client: str, client_bytes: int, trainer_bytes: int) -> None:
         before = self.peak_rss_bytes.get(client, (0, 0))
         self.peak_rss_bytes[client] = (max(before[0], client_bytes), max(before[1], trainer_bytes))
+
+
+def _data_index(hello: Hello) -> int | None:
+    """Return which part of the run's data a client has, None if it has data of its own or does not say."""
+    index = hello.device.get("data_index")
+    return index if isinstance(index, int) else None

@@ -253,6 +253,7 @@ class ClientContext:
     train_x: torch.Tensor
     train_y: torch.Tensor
     class_counts: np.ndarray
+    """Train samples by class, int64, as others are told: noised where the run says so."""
     constants: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
     classes: range = range(0)
     """The classes that are trained now: all of them, or those of the run's current task."""
