@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from models.nets import NetShelf
 from models.nets.affine import AffineNet
 from models.nets.backbone import Constants, check_backbone, file_digest
 from models.nets.onnx_session import OnnxSession
-from models.onnx_export import load_features, project
 from models.spec import ConfigError, RunSpec
 
 _MAX_CACHED_BYTES = 64 << 20
@@ -65,6 +63,8 @@ class NumpyBackend(Backend):
 
     def feature_graph(self, net: AffineNet, shape: tuple[int, ...]) -> Any:
         """Return the backbone with the projection behind it."""
+        from models.onnx_export import load_features, project
+
         graph = load_features(Path(self.spec.model.path).expanduser())
         project(graph, net.parameters["projection.weight"], net.parameters["projection.bias"])
         return graph
@@ -95,5 +95,7 @@ def _width(session: OnnxSession, samples: np.ndarray) -> int:
 def _room(num: int, width: int) -> np.ndarray:
     if num * width * np.dtype(np.float32).itemsize <= _MAX_CACHED_BYTES:
         return np.empty((num, width), np.float32)
-    with tempfile.TemporaryFile() as file:
+    from tempfile import TemporaryFile  # a megabyte that few clients need
+
+    with TemporaryFile() as file:
         return np.memmap(file, np.float32, "w+", shape=(num, width))
