@@ -27,6 +27,7 @@ from coordinator.store import StoreError
 from models.data import dataset_classes
 from models.spec import ConfigError, RunSpec
 from wire.exit_codes import ExitCode
+from wire.sockets.service import ServiceManager
 from wire.sockets.zeromq import AddressInUseError
 
 Go = Callable[[RunSpec, RunRecord], ExitCode]
@@ -109,10 +110,10 @@ def recorded(order: Order, go: Go) -> ExitCode:
         if code == ExitCode.INTERRUPTED and order.can_go_on:
             display.note(f"to go on: coordinator {order.mode} --resume {shlex.quote(str(folder.path))}")
     except (ConfigError, StoreError, OSError) as error:
-        if order.folder is None:
-            folder.discard()
         where = "[run] dir" if order.folder is None else "--resume"
-        raise error if isinstance(error, ConfigError) else ConfigError(f"{where}: {error}") from None
+        told = str(error) if isinstance(error, ConfigError) else f"{where}: {error}"
+        is_removed = order.folder is None and folder.discard()
+        raise ConfigError(f"{told}; nothing has run, so the run folder is removed" if is_removed else told) from None
     finally:
         display.close()
     if record.summary is not None:
@@ -148,6 +149,7 @@ def _live_page(order: Order, folder: RunFolder) -> Iterator[None]:
 
 
 def _tell_finished(order: Order, folder: RunFolder) -> ExitCode:
+    ServiceManager().ready()  # for a service there is nothing to do, which is not a failure
     print(f"run folder: {folder.path}")
     print("the run is finished already")
     print(final_table(folder.read_summary()), flush=True)

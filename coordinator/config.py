@@ -145,6 +145,7 @@ class RunConfig(Section, frozen=True):
             num_rounds=self.run.num_rounds,
             num_exchanges=num_exchanges,
             fraction=self.round.fraction,
+            num_clients=self.data.num_clients,
             min_clients=self.round.min_clients,
             min_available_clients=self.min_available_clients,
             deadline_s=self.round.deadline_s,

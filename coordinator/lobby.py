@@ -83,7 +83,7 @@ class Lobby:
         self.peak_rss_bytes: dict[str, tuple[int, int]] = {}
         self.num_undelivered = 0
         self._closed = False
-        self._left_out: dict[str, str] = {}
+        self.left_out: dict[str, str] = {}
 
     @property
     def clients(self) -> list[str]:
@@ -153,7 +153,7 @@ class Lobby:
 
     def leave_out(self, client: str, reason: str, at: float) -> None:
         """Refuse a client for good, also when it comes again."""
-        self._left_out[client] = reason
+        self.left_out[client] = reason
         member = self._membership.members.get(client)
         if member is not None:
             self._turn_away(member.route, RefusalCode.LEFT_OUT, reason)
@@ -182,8 +182,8 @@ class Lobby:
         elif owner not in (None, hello.client):
             reason = f"the key is that of {owner}, the client says that it is {hello.client}"
             self._turn_away(route, RefusalCode.KEY, reason)
-        elif hello.client in self._left_out:
-            self._turn_away(route, RefusalCode.LEFT_OUT, self._left_out[hello.client])
+        elif hello.client in self.left_out:
+            self._turn_away(route, RefusalCode.LEFT_OUT, self.left_out[hello.client])
         else:
             self._held[hello.client] = hello.constants
             self._obey(self._membership.hello(hello.client, route, hello.incarnation, at), at)

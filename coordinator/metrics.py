@@ -6,8 +6,8 @@ the same code books the same lines. A round's own line holds the sums of its exc
 exchange that a failed round left open is counted too. The evaluation after the last round is counted apart.
 
 After a restart come `replay`, the announcements, and for an exchange in hand `round_opened(..., resumed=True)`,
-`exchange_opened`, and again the updates that the store holds of it, each with its task. What else was sent or refused
-after the last line is not known any more.
+`exchange_opened`, and again the updates that the store holds of it, each with its task. What else was sent after the
+last line is not known any more; what was refused, `refused_before` tells.
 """
 
 from __future__ import annotations
@@ -134,6 +134,15 @@ class Ledger:
         """Count an update that was not taken; all codes but `duplicate` and `stale` count as `refused`."""
         self._refusals = self._refusals.plus(code)
 
+    @property
+    def refusals(self) -> Refusals:
+        """Updates that were not taken, since the run's start."""
+        return self._refusals
+
+    def refused_before(self, refusals: Refusals) -> None:
+        """Go on from what an earlier process has counted, if that is more than its lines say."""
+        self._refusals = max(self._refusals, refusals, key=lambda counts: counts.total)
+
     def exchange_closing(self) -> None:
         """Prepare the clients' lines while the server half works: no more updates will come."""
         self._prepared = [(line, write_line(line)) for line in self._client_lines(self._opened())]
@@ -255,7 +264,7 @@ class Ledger:
             self._account_of(line).book(line)
             return
         self._init = max(self._init, line.init, key=lambda init: init.encoded_bytes)
-        self._refusals = max(self._refusals, line.refusals, key=lambda refusals: refusals.total)
+        self.refused_before(line.refusals)
         if isinstance(line, ExchangeLine):
             account = self._account_of(line)
             account.new_classes.update(line.new_classes)

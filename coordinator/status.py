@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from coordinator.holder import holder
 from coordinator.report.series import gather
 from coordinator.report.table import Row, aligned
 from coordinator.report.units import show_accuracy, show_bytes, show_seconds
@@ -38,12 +40,15 @@ def read_status(path: Path) -> dict[str, Any]:
         clients = dict(_latest_of_clients(connection))
         facts = read_facts(connection)
         accuracy = _latest_accuracy(connection, records)
-    opened = position.open_exchange
+    opened, process = position.open_exchange, holder(folder)
     last = read_line(records[-1].line) if records else None
     return {
         "run_id": folder.run_id,
         "method": config["method"]["name"],
+        "folder": str(path),
+        "mode": facts.get("mode"),
         "outcome": folder.read_summary().get("outcome"),
+        "process": process.pid if process is not None else None,
         "num_rounds": num_rounds,
         "rounds_completed": sum(record.status == "completed" for record in records),
         "rounds_failed": sum(record.status == "failed" for record in records),
@@ -90,6 +95,9 @@ def _standing(status: dict[str, Any]) -> list[str]:
         f"{status['run_id']}: {status['method']}, {state}",
         f"rounds: {status['rounds_completed']} of {status['num_rounds']} completed{failed}{took}",
     ]
+    if not outcome and status["process"] is None:
+        on = f"to go on: coordinator {status['mode']} --resume {shlex.quote(status['folder'])}"
+        lines.append(f"no process of this machine has it: it was killed, or runs elsewhere; {on}")
     if status["cohort"] and not outcome:
         missing = sorted(set(status["cohort"]) - set(status["answered"]))
         waits = f", waiting for {', '.join(missing)}" if missing else ""

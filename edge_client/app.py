@@ -98,7 +98,7 @@ class ClientApp:
         if lifeline is not None:
             end_with_parent()
             self._loop.add_reader(lifeline, self._end, ExitCode.INTERRUPTED, "its parent is gone")
-        self._service.ready()
+        self._service.ready(self._loop)
         self._feed(session.Ticked(self._loop.time()))
         schedule = self._loop.create_task(self._schedule.watch())
         self._watch(schedule)

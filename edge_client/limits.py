@@ -25,5 +25,6 @@ def limit(pid: int, limits: LimitsSection) -> None:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Say whether an allocation in main memory has failed; torch has no error of its own for that."""
-    return isinstance(error, MemoryError) or "can't allocate memory" in str(error)
+    """Say whether an allocation in main memory has failed; torch and the linker have no error of their own for it."""
+    told = str(error)
+    return isinstance(error, MemoryError) or "can't allocate memory" in told or "failed to map segment" in told

@@ -43,8 +43,8 @@ class Schedule:
         self._ask_at = 0.0
 
     async def watch(self) -> None:
-        """Ask for ever; without windows and hook there is nothing to ask, but for what `pause` says."""
-        while True:
+        """Ask for ever, where there is anything to ask."""
+        while self._windows or self._section.hook:
             self.look()
             if self._section.hook and time.monotonic() >= self._ask_at and not self._outside():
                 self._hooks_no = await self._ask_hook()

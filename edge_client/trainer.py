@@ -104,7 +104,7 @@ class Trainer:
         self._states = ClientStates(folder, spec.run_id, len(method.exchanges))
         self._spec, self._constants, self._num_exchanges = spec, begin.constants, len(method.exchanges)
         self._record = SampleRecord(folder, spec.run_id)
-        self._round = 0
+        self._plan, self._round = spec.plan, 0
         self._adds_noise = spec.privacy.adds_noise
         self._source = open_source(spec, settings)
         self._data = self._source.look(self._record.held.files if self._record.held else None)
@@ -134,8 +134,8 @@ class Trainer:
         reach("task.taken")
         made = self._states.load_uplink(task.round, task.exchange)
         if made is None:
-            self._take_samples(task.round)
             started = time.monotonic()
+            self._take_samples(task.round)
             self._participant.load(self._states.begin(task.round, task.exchange, task.kept))
             restore_s = time.monotonic() - started
             try:
@@ -149,18 +149,20 @@ class Trainer:
         reach("uplink.handed")
 
     def _take_samples(self, round: int) -> None:
-        """Have the samples that are there when a round begins; one that is repeated has those it was begun with."""
-        if round == self._round:
+        """Have the samples that are there when a round begins; one that is repeated has those it was begun with.
+
+        Samples without files stay the same for a whole task: its last round stands on record for all of it.
+        """
+        on_record = round if self._source.files is not None else self._plan.last_round(self._plan.task_of(round))
+        if on_record == self._round:
             return
-        self._round, begun = round, self._record.held
-        is_repeated = begun is not None and begun.round == round
-        if not is_repeated:
+        self._round, begun = on_record, self._record.held
+        if begun is None or begun.round != on_record:
             self._look_anew()
-        found = RoundSamples(round, self._participant.samples_digest(round), self._source.files)
-        if not is_repeated:
-            self._record.put(found)
-        elif begun is not None and begun.digest != found.digest:
-            told = f"expected those of digest {begun.digest[:12]}, got {found.digest[:12]}"
+            digest = self._participant.samples_digest(round)
+            self._record.put(RoundSamples(on_record, digest, self._source.files))
+        elif begun.digest != (digest := self._participant.samples_digest(round)):
+            told = f"expected those of digest {begun.digest[:12]}, got {digest[:12]}"
             self._tell([f"round {round} goes on with other samples than it was begun with: {told}"])
 
     def _look_anew(self) -> None:

@@ -51,4 +51,5 @@ def test_a_failed_allocation_is_known_whoever_made_it() -> None:
         np.ones(1 << 60, np.uint8)
     assert is_out_of_memory(caught.value)
     assert is_out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"))
+    assert is_out_of_memory(ImportError("libtorch_cuda.so: failed to map segment from shared object"))
     assert not is_out_of_memory(RuntimeError("shapes differ"))

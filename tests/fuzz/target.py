@@ -24,7 +24,7 @@ from wire.version import PROTOCOL_VERSION
 CORPUS = Path(__file__).with_name("corpus.txt")
 GOLDEN = Path(__file__).parents[1] / "golden"
 
-MAX_BYTES = 1 << 16
+MAX_BYTES = 1 << 18
 """No message of the fuzzed coordinator is larger."""
 
 UNIVERSE = 64

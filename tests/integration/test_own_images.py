@@ -65,8 +65,18 @@ def test_a_folder_that_is_gone_costs_its_client_its_samples_and_nothing_else(pai
     first, second = pairs.client(0, coordinator.address, data=own), pairs.client(1, coordinator.address)
     first.hear("images: No such file or directory: there is nothing to train on until it is back\n")
     pairs.gates.see("server-echoes")
+    pairs.gates.shut(FIRST)
     paint(root, "a/1.png", 1)
     pairs.gates.open("server-echoes")
     first.hear("images: 1 images to train on, 0 to test on; none of b, c\n")
+    pairs.gates.see(FIRST)
+    first.kill()
+    pairs.gates.shut(FIRST)
+    root.rename(pairs.folder / "unplugged")
+    first = pairs.client(0, coordinator.address, data=own)
+    first.hear("1 of 1 images that the round was begun with are gone and are left out: a/1.png\n")
+    pairs.gates.see(FIRST)
+    pairs.gates.open(FIRST)
+    first.hear("round 2 goes on with other samples than it was begun with: expected those of digest ")
     assert coordinator.wait() == first.wait() == second.wait() == ExitCode.FINISHED
     assert coordinator.summary["updates"]["accepted"] == 8

@@ -95,20 +95,6 @@ def test_an_audit_changes_nothing_of_a_run() -> None:
     assert state_hash(plain.server.arrays()) == state_hash(audited.server.arrays())
 
 
-def test_other_samples_change_what_is_announced_trained_on_and_known_by_digest() -> None:
-    run = federation()
-    run.round(1)
-    client = run.clients["c"]
-    before = client.samples_digest(1)
-    assert client.samples_digest(1) == before
-    client.renew(make_data([0, 0, 1, 3]))
-    assert client.announcement.class_counts == [2, 1, 0, 1]
-    assert client.samples_digest(1) != before
-    assert {name: up.arrays["num_train"].item() for name, up in run.round(2)[0].uplinks.items()}["c"] == 3
-    client.renew(make_data(UNEVEN["c"]))
-    assert client.samples_digest(1) == before
-
-
 def test_the_digest_is_that_of_the_rounds_task() -> None:
     client = federation().clients["a"]
     digests = [client.samples_digest(round) for round in (1, 2, 3, 4)]
