@@ -64,7 +64,7 @@ def make_environment(out: Path) -> Path:
     python = folder / "bin" / "python"
     try:
         subprocess.run([sys.executable, "-m", "venv", folder], check=True, timeout=INSTALL_S)
-        command = [python, "-m", "pip", "install", "-qq", f"{ROOT}[onnx]"]
+        command = [str(python), "-m", "pip", "install", "-qq", f"{ROOT}[onnx]"]
         subprocess.run(command, check=True, timeout=INSTALL_S, capture_output=True, text=True)
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
         raise Skipped(f"no environment of its own: {error}") from None
@@ -98,7 +98,7 @@ def _joined_s(done: job.Job) -> float:
 
 def _first_task_s(done: job.Job) -> float:
     """Return how long after that all had a trainer with their features, and the first round opened."""
-    return _told_at(done, r"\[ROUND 1/")[0] - done.rounds[0]["round_s"] - _told_at(done, "listening")[0]
+    return _told_at(done, r"\[ROUND 1/")[0] - float(done.rounds[0]["round_s"]) - _told_at(done, "listening")[0]
 
 
 def _told_at(done: job.Job, pattern: str) -> list[float]:
@@ -108,4 +108,4 @@ def _told_at(done: job.Job, pattern: str) -> list[float]:
 
 
 def _size_mb(folder: Path) -> float:
-    return sum(path.lstat().st_size for path in folder.rglob("*")) / 1e6
+    return float(sum(path.lstat().st_size for path in folder.rglob("*"))) / 1e6

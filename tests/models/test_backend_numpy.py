@@ -9,7 +9,7 @@ import pytest
 from models import backend_numpy, methods
 from models.checkpoint import state_hash
 from models.data import ClientData
-from models.nets.backbone import constants_of, file_digest
+from models.nets.backbone import check_file, constants_of, file_digest
 from models.nets.onnx_session import OnnxSession
 from models.participant import Participant
 from models.spec import ConfigError, ModelConfig
@@ -127,7 +127,7 @@ def test_weights_beside_the_file_count(path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "text"),
     [
-        ("", b"", "path = '': expected the ONNX file of a backbone"),
+        ("", b"", "path = '': expected the ONNX file of a backbone, got /.*: Is a directory"),
         ("none.onnx", None, "none.onnx: No such file"),
         ("broken.onnx", b"no model", "broken.onnx: expected an ONNX file that onnxruntime can load"),
     ],
@@ -138,6 +138,13 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, name: str, content: byte
     config = ModelConfig(name="onnx", path=str(tmp_path / name) if name else "")
     with pytest.raises(ConfigError, match=text):
         participant(config)
+
+
+def test_a_run_without_the_file_is_refused_before_it_starts(tmp_path: Path) -> None:
+    for config in (ModelConfig(name="onnx"), ModelConfig(names=["mlp", "onnx"], path=str(tmp_path / "none.onnx"))):
+        with pytest.raises(ConfigError, match="expected the ONNX file of a backbone, found no file there"):
+            check_file(config)
+    check_file(ModelConfig())
 
 
 def test_samples_of_another_shape_are_refused(path: Path) -> None:
