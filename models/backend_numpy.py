@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +37,15 @@ class NumpyBackend(Backend):
         self._device = device
         self._threads = threads
         self._constants = constants
+        self._held: dict[bytes, np.ndarray] = {}
+        """The features of the samples that were prepared last, by the samples' digests."""
 
     def make_client(self) -> NumpyClient:
         """Return the method's half that numpy computes."""
         return self.method.make_numpy_client(self.spec, self.config)
 
     def prepared(self, client: str, data: ClientData) -> ClientData:
-        """Return the data with features in place of samples, and say what computed them.
+        """Return the data with features in place of samples, new ones computed, and say what computed them.
 
         Raises:
             ConfigError: the file is not the run's, or does not take these samples.
@@ -50,9 +54,12 @@ class NumpyBackend(Backend):
         check_backbone(client, self._constants, file_digest(model.path), "[model] path")
         provider = self._device if model.provider == "auto" else model.provider
         session = OnnxSession(Path(model.path).expanduser(), provider, self._threads, model.provider_fallback)
-        train_x, test_x = (_features(session, samples) for samples in (data.train_x, data.test_x))
-        self.notes = (f"features of {len(train_x)} + {len(test_x)} samples by {session.provider}, {session.versions}",)
-        return dataclasses.replace(data, train_x=train_x, test_x=test_x)
+        digests = {part: [_digest(sample) for sample in getattr(data, part)] for part in ("train_x", "test_x")}
+        made = {part: self._features(session, getattr(data, part), digests[part]) for part in digests}
+        new = {digest for of_part in digests.values() for digest in of_part} - self._held.keys()
+        self.notes = (f"features of {len(new)} new samples by {session.provider}, {session.versions}",)
+        self._held = {digest: row for part in made for digest, row in zip(digests[part], made[part], strict=True)}
+        return dataclasses.replace(data, **made)
 
     def build_net(self, samples: np.ndarray, client: str, shelf: NetShelf | None) -> AffineNet:
         """Return what is trained over the backbone."""
@@ -73,15 +80,24 @@ class NumpyBackend(Backend):
         """Return the entries of what is trained; there are no buffers."""
         return net.num_parameters, 0
 
+    def _features(self, session: OnnxSession, samples: np.ndarray, digests: Sequence[bytes]) -> np.ndarray:
+        """Return the features of all samples, float32 [N, W]."""
+        width = _width(session, samples)
+        made = _room(len(samples), width)
+        new = []
+        for row, digest in enumerate(digests):
+            if digest in self._held:
+                made[row] = self._held[digest]
+            else:
+                new.append(row)
+        for begin in range(0, len(new), _ROWS_AT_A_TIME):
+            rows = new[begin : begin + _ROWS_AT_A_TIME]
+            made[rows] = session.run(samples[rows])[0].reshape(-1, width)
+        return made
 
-def _features(session: OnnxSession, samples: np.ndarray) -> np.ndarray:
-    """Return the features of all samples, float32 [N, W], each computed once."""
-    width = _width(session, samples)
-    made = _room(len(samples), width)
-    for begin in range(0, len(samples), _ROWS_AT_A_TIME):
-        rows = slice(begin, begin + _ROWS_AT_A_TIME)
-        made[rows] = session.run(samples[rows])[0].reshape(-1, width)
-    return made
+
+def _digest(sample: np.ndarray) -> bytes:
+    return hashlib.blake2b(sample.tobytes(), digest_size=16).digest()
 
 
 def _width(session: OnnxSession, samples: np.ndarray) -> int:

@@ -1,5 +1,6 @@
 """Clients over a frozen backbone in an ONNX file: alone, and together with torch clients."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,16 @@ def test_each_sample_passes_the_backbone_once(path: Path, monkeypatch: pytest.Mo
     run.round(1)
     run.final_evaluation()
     assert sum(seen) == passed
+    before = make_data(UNEVEN["a"])
+    more = make_data([3], seed=9)
+    more = replace(
+        before, train_x=np.concatenate([more.train_x, before.train_x]), train_y=np.array([3, 0, 0, 0, 1, 1, 2])
+    )
+    run.clients["a"].renew(more)
+    assert sum(seen) == passed + 2 + 1, "of the samples that have come since"
+    assert run.clients["a"].announcement.class_counts == [3, 2, 1, 1]
+    fresh = Participant(run.spec, run.method, "a", more, run.server.constants())
+    assert (run.clients["a"]._data.train_x == fresh._data.train_x).all()
 
 
 def test_features_that_are_large_are_kept_in_a_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +115,7 @@ def test_a_client_without_samples_takes_part(path: Path) -> None:
 
 def test_the_provider_is_told(path: Path) -> None:
     (note,) = participant(model(path)).notes
-    assert note.startswith("features of 6 + 6 samples by CPUExecutionProvider, onnxruntime ")
+    assert note.startswith("features of 6 new samples by CPUExecutionProvider, onnxruntime ")
 
 
 def test_another_backbone_than_the_runs_is_refused(path: Path) -> None:
