@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,12 +53,13 @@ class NumpyBackend(Backend):
         check_backbone(client, self._constants, file_digest(model.path), "[model] path")
         provider = self._device if model.provider == "auto" else model.provider
         session = OnnxSession(Path(model.path).expanduser(), provider, self._threads, model.provider_fallback)
-        digests = {part: [_digest(sample) for sample in getattr(data, part)] for part in ("train_x", "test_x")}
-        made = {part: self._features(session, getattr(data, part), digests[part]) for part in digests}
-        new = {digest for of_part in digests.values() for digest in of_part} - self._held.keys()
-        self.notes = (f"features of {len(new)} new samples by {session.provider}, {session.versions}",)
-        self._held = {digest: row for part in made for digest, row in zip(digests[part], made[part], strict=True)}
-        return dataclasses.replace(data, **made)
+        train_x, of_train = self._features(session, data.train_x)
+        test_x, of_test = self._features(session, data.test_x)
+        held = {**of_train, **of_test}
+        num_new = len(held.keys() - self._held.keys())
+        self.notes = (f"features of {num_new} new samples by {session.provider}, {session.versions}",)
+        self._held = held
+        return dataclasses.replace(data, train_x=train_x, test_x=test_x)
 
     def build_net(self, samples: np.ndarray, client: str, shelf: NetShelf | None) -> AffineNet:
         """Return what is trained over the backbone."""
@@ -80,20 +80,18 @@ class NumpyBackend(Backend):
         """Return the entries of what is trained; there are no buffers."""
         return net.num_parameters, 0
 
-    def _features(self, session: OnnxSession, samples: np.ndarray, digests: Sequence[bytes]) -> np.ndarray:
-        """Return the features of all samples, float32 [N, W]."""
+    def _features(self, session: OnnxSession, samples: np.ndarray) -> tuple[np.ndarray, dict[bytes, np.ndarray]]:
+        """Return the features of all samples, float32 [N, W], and each one's by its digest."""
         width = _width(session, samples)
-        made = _room(len(samples), width)
-        new = []
-        for row, digest in enumerate(digests):
-            if digest in self._held:
-                made[row] = self._held[digest]
-            else:
-                new.append(row)
+        made, digests = _room(len(samples), width), list(map(_digest, samples))
+        new = [row for row, digest in enumerate(digests) if digest not in self._held]
         for begin in range(0, len(new), _ROWS_AT_A_TIME):
             rows = new[begin : begin + _ROWS_AT_A_TIME]
             made[rows] = session.run(samples[rows])[0].reshape(-1, width)
-        return made
+        for row, digest in enumerate(digests):
+            if digest in self._held:
+                made[row] = self._held[digest]
+        return made, dict(zip(digests, made, strict=True))
 
 
 def _digest(sample: np.ndarray) -> bytes:
