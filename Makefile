@@ -50,6 +50,6 @@ $(STAMP): pyproject.toml
 	@echo "Setting up .venv with $$($(PYTHON) --version); torch makes this take a few minutes the first time."
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install -qq --upgrade "pip>=25.1"
-	@$(BIN)/python -m pip install -qq --editable ".[train,report,dashboard,privacy]" --group dev
+	@$(BIN)/python -m pip install -qq --editable ".[train,report,dashboard,privacy,onnx]" --group dev
 	@touch $@
 	@echo "Ready."

@@ -92,7 +92,7 @@ class Participant:
             data: this client's samples.
             constants: the run constants that the server half made.
             device: `auto` takes a GPU if there is one.
-            threads: for torch; the run's own count by default.
+            threads: of torch or onnxruntime; the run's own count by default.
             shelf: where participants of one process share their nets; `load` must then come before each `perform`.
             secret: what noise follows from, where the run adds some; see `models.privacy`.
 

@@ -177,7 +177,9 @@ class Method:
             ConfigError: as the summary says.
         """
         if is_frozen(name) and not self.client_numpy and self.needs_net:
-            raise ConfigError(f"[model] name = {name!r}: {self.name} trains the whole net, which this one does not let")
+            raise ConfigError(
+                f"[model] name = {name!r}: {self.name} trains the whole net, and this one has a frozen backbone"
+            )
 
 
 LOCAL_RULES = ("head", "local_prototype")
