@@ -23,8 +23,10 @@ from coordinator.exchange import OpenExchange
 from coordinator.gate import Gate
 from coordinator.grants import Grants
 from coordinator.keys import Keys
+from coordinator.links import Links
 from coordinator.lobby import Events, Lobby
 from coordinator.loopback_clients import Clients
+from coordinator.meter import Meter
 from coordinator.metrics import Cost, Ledger
 from coordinator.record import RunRecord, outcome_of
 from coordinator.rounds import Rounds
@@ -78,7 +80,9 @@ class Coordinator:
         self._record = record
         self._method = methods.find(spec.method)
         self._token = run_token(spec.run_id)
-        self._ledger = Ledger(spec, self._method)
+        links = Links(record.standing.links, lambda route: self._door.counters(route))
+        self._ledger = Ledger(spec, self._method, links)
+        self._meter = Meter(record, self._ledger, links, config.transport.is_encrypted)
         self._rounds = Rounds(config.round_rules(len(self._method.exchanges)), record.standing.position)
         plain = msgspec.to_builtins(spec)
         self._half = ServerHalf(
@@ -88,9 +92,8 @@ class Coordinator:
             self._token, spec.run_id, config.transport.heartbeat_s, config.transport.max_message_bytes, plain
         )
         self._turned_away = TurnedAway(record.standing.turned_away, record.display.note)
-        events = Events(
-            self._on_ready, self._on_gone, self._on_constant_sent, record.display.note, self._turned_away.add
-        )
+        told = (self._on_ready, self._on_gone, self._on_constant_sent, record.display.note, self._turned_away.add)
+        events = Events(*told, self._meter.joined)
         self._lobby = Lobby(
             spec,
             self._method,
@@ -118,7 +121,8 @@ class Coordinator:
         self._loop.set_exception_handler(self._on_error)
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self.end, ExitCode.INTERRUPTED, f"stopped by {number.name}")
-        self._door = Door(self._config.transport, self._keys, self._on_arrival, self._on_barred, self._turned_away)
+        heard = (self._on_arrival, self._on_barred, self._turned_away, self._meter.links.ended)
+        self._door = Door(self._config.transport, self._keys, *heard)
         self._record.attach(self._on_store_failed)
         if self._record.standing.constants is not None:
             self._display.note(f"the run goes on in round {self._rounds.round}, exchange {self._rounds.exchange}")
@@ -164,12 +168,12 @@ class Coordinator:
                 await asyncio.wait_for(self._goodbyes.wait(), FAREWELL_S)
             except asyncio.TimeoutError:
                 self._display.note(f"no goodbye from {', '.join(self._lobby.clients)}")
-        peaks, aggregator_peak = self._lobby.peak_rss_bytes.values(), self._half.peak_rss_bytes()
+        peaks = {**self._conductor.peaks(), **self._meter.peaks}
         await self._half.stop()
         reach("goodbyes.heard")
         try:
             self._record.put_turned_away(self._turned_away.counts)
-            self._record.finish(self._ledger, self._half.state, self._half.versions, aggregator_peak, peaks, outcome)
+            self._record.finish(self._ledger, self._half.state, self._half.versions, peaks, outcome)
             reach("summary.written")
             self._record.close()
         except (OSError, StoreError) as error:
@@ -183,6 +187,8 @@ class Coordinator:
     def _on_arrival(self, arrival: Arrival) -> None:
         now, message = self._now(), arrival.message
         client = self._lobby.take(arrival.route, arrival.owner, message, now)
+        if client is not None:
+            self._meter.heard(client, message, arrival.frames)
         if client is not None and not self._ended.done():
             if isinstance(message, Update) and arrival.packed is not None:
                 self._on_update(client, message, arrival.packed, arrival.frames, arrival.timing)

@@ -6,8 +6,9 @@ refused by name for good, and costs nobody else anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from coordinator import membership
 from coordinator.membership import Membership
@@ -36,6 +37,7 @@ class Events:
         constant_sent: a run constant went out.
         note: a line for people.
         turned_away: a client that was refused for good, by the code and in words.
+        joined: a client by its route, and what it says of its device.
     """
 
     ready: Callable[[str, Ready], None]
@@ -43,6 +45,7 @@ class Events:
     constant_sent: Callable[[str, ConstantMessage, Frames], None]
     note: Callable[[str], None]
     turned_away: Callable[[str, str], None]
+    joined: Callable[[str, bytes, Mapping[str, Any]], None]
 
 
 class Lobby:
@@ -67,10 +70,9 @@ class Lobby:
         self._membership = Membership(welcome.heartbeat_s)
         self._constants: list[tuple[ConstantMessage, Frames]] = []
         self._welcome_frames: Frames = []
-        self._held: dict[str, list[str]] = {}
+        self._hellos: dict[str, Hello] = {}
         self._open = False
         self.announced: dict[str, Ready] = {}
-        self.peak_rss_bytes: dict[str, tuple[int, int]] = {}
         self.num_undelivered = 0
         self._closed = False
         self._left_out: dict[str, str] = {}
@@ -114,12 +116,10 @@ class Lobby:
                 self._refuse(route, RefusalCode.UNKNOWN_SESSION, "say hello first")
             return None
         if isinstance(message, Goodbye):
-            self._remember(client, message.client_peak_rss_bytes, message.trainer_peak_rss_bytes)
             self._obey(self._membership.goodbye(route, message.reason, at), at)
             return client
         self._obey(self._membership.heard(route, at), at)
         if isinstance(message, Ping):
-            self._remember(client, message.client_peak_rss_bytes, message.trainer_peak_rss_bytes)
             self.send(client, encode(Pong()), at)
         elif isinstance(message, Ready):
             self._ready(client, route, message)
@@ -174,12 +174,14 @@ class Lobby:
         elif hello.client in self._left_out:
             self._turn_away(route, RefusalCode.LEFT_OUT, self._left_out[hello.client])
         else:
-            self._held[hello.client] = hello.constants
+            self._hellos[hello.client] = hello
             self._obey(self._membership.hello(hello.client, route, hello.incarnation, at), at)
 
     def _obey(self, instructions: Sequence[membership.Instruction], at: float) -> None:
         for instruction in instructions:
             if isinstance(instruction, membership.Admit):
+                hello = self._hellos[instruction.client]
+                self._events.joined(instruction.client, instruction.route, hello.device)
                 if self._open:
                     self._admit(instruction.client, instruction.route)
             elif isinstance(instruction, membership.RefuseDuplicate):
@@ -197,7 +199,7 @@ class Lobby:
         self._events.note(f"{client} joined")
         self._send_to(route, self._welcome_frames)
         for message, frames in self._constants:
-            if message.digest not in self._held.get(client, ()):
+            if message.digest not in self._hellos[client].constants:
                 self._send_to(route, frames)
                 self._events.constant_sent(client, message, frames)
 
@@ -258,7 +260,3 @@ class Lobby:
         """Refuse a client for good, and tell people."""
         self._events.turned_away(code, reason)
         self._refuse(route, code, reason, permanent=True)
-
-    def _remember(self, client: str, client_bytes: int, trainer_bytes: int) -> None:
-        before = self.peak_rss_bytes.get(client, (0, 0))
-        self.peak_rss_bytes[client] = (max(before[0], client_bytes), max(before[1], trainer_bytes))

@@ -16,13 +16,14 @@ import json
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from coordinator import commands, rounds
+from coordinator.links import StoredLinks
 from coordinator.run_folder import run_token
 from coordinator.server_half import Constant
 from coordinator.store import Store
-from coordinator.stored import ClosedExchange, Frames, OpenExchange, Position, StoredConstant, StoredUpdate
+from coordinator.stored import ClosedExchange, Frames, OpenExchange, Position, StoredConstant, StoredUpdate, read_links
 from coordinator.tally import ClientLine, Cost, ExchangeLine, Report, read_line
 from wire.encoding import Packed, decode, encode
 from wire.limits import PIPE_BYTES
@@ -57,6 +58,8 @@ class Standing:
         downlink: that of the open exchange, None if there is none.
         updates: those that the open exchange has, in client-id order.
         turned_away: what was turned away at the port, by kind.
+        links: what the kernel had counted of each client.
+        devices: what each client says of its device.
     """
 
     position: rounds.Position = field(default_factory=rounds.Position)
@@ -69,6 +72,8 @@ class Standing:
     downlink: Packed | None = None
     updates: list[HeldUpdate] = field(default_factory=list)
     turned_away: dict[str, int] = field(default_factory=dict)
+    links: StoredLinks = field(default_factory=StoredLinks)
+    devices: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 def read_standing(store: Store, run_id: str, num_exchanges: int, is_encrypted: bool, is_told: bool) -> Standing:
@@ -93,6 +98,8 @@ def read_standing(store: Store, run_id: str, num_exchanges: int, is_encrypted: b
         start_state=_packed(found.start_state) if found.start_state else None,
         latest_state=_packed(found.latest_state) if found.latest_state else None,
         turned_away=json.loads(meta.get("turned_away", "{}")),
+        links=read_links(meta),
+        devices=store.devices(),
         announced={client: _ready(header) for client, header in store.clients().items()},
     )
     if found.open_exchange is None:

@@ -101,6 +101,7 @@ class Trainer:
         made = self._states.load_uplink(task.round, task.exchange)
         if made is None:
             started = time.monotonic()
+            self._participant.take_gpu_peak_bytes()
             self._participant.load(self._states.begin(task.round, task.exchange, task.kept))
             restore_s = time.monotonic() - started
             try:
@@ -133,6 +134,7 @@ class Trainer:
             reach("uplink.saved")
         checkpoint_s = restore_s + time.monotonic() - encoded
         timing = Timing.of_seconds(outcome.train_s, outcome.evaluate_s, checkpoint_s, encoded - started)
+        timing = timing._replace(gpu_peak_bytes=self._participant.take_gpu_peak_bytes())
         return [*frames, timing.frame()]
 
     def _progress(self, task: Task) -> Callable[[int, int], None]:

@@ -133,6 +133,14 @@ class Participant:
         """Return the client's whole state; later training does not change these arrays."""
         return {name: np.array(array) for name, array in self._client.arrays().items()}
 
+    def take_gpu_peak_bytes(self) -> int:
+        """Return the largest memory held on the GPU since the last call, 0 without one."""
+        if self._device is None:
+            return 0
+        from models.device_memory import take_peak_bytes
+
+        return take_peak_bytes(self._device)
+
     def load(self, arrays: Mapping[str, np.ndarray] | None) -> None:
         """Take up a state of `arrays`, or the initial one for `None`."""
         self._client.load(self._initial if arrays is None else arrays)

@@ -7,7 +7,15 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from coordinator.report.units import show_accuracy, show_bytes, show_count, show_mebibytes, show_seconds
+from coordinator.report.units import (
+    show_accuracy,
+    show_bytes,
+    show_count,
+    show_joules,
+    show_mebibytes,
+    show_seconds,
+    show_skew,
+)
 from models.spec import ConfigError
 
 if TYPE_CHECKING:
@@ -19,8 +27,10 @@ FILTERS: dict[str, Callable[[float], str]] = {
     "accuracy": show_accuracy,
     "bytes": show_bytes,
     "count": show_count,
+    "joules": show_joules,
     "mebibytes": show_mebibytes,
     "seconds": show_seconds,
+    "skew": show_skew,
 }
 """How a template shows a figure, by unit."""
 

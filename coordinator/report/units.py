@@ -38,3 +38,15 @@ def show_accuracy(accuracy: float) -> str:
 def show_count(count: float) -> str:
     """Return a count such as `20,000`."""
     return f"{count:,}"
+
+
+def show_joules(energy_j: float) -> str:
+    """Return an energy such as `0.52 J`, `31.0 J` or `4.2 kJ`."""
+    if energy_j >= 9999.5:
+        return f"{energy_j / 1000:,.1f} kJ"
+    return f"{energy_j:.2f} J" if energy_j < 9.995 else f"{energy_j:,.1f} J"
+
+
+def show_skew(skew_s: float) -> str:
+    """Return how far a clock is ahead, such as `+1.2 ms` or `-3.00 s`."""
+    return f"{'-' if skew_s < 0 else '+'}{show_seconds(abs(skew_s))}"

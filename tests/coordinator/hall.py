@@ -61,9 +61,11 @@ class Hall:
             lambda client, constant, frames: self.told.append(f"{client} was sent {constant.name}"),
             lambda text: self.notes.append(text),
             lambda code, reason: self.turned_away.append((code, reason)),
+            lambda client, route, device: self.joined.append((client, route, dict(device))),
         )
         self.told: list[str] = []
         self.notes: list[str] = []
+        self.joined: list[tuple[str, bytes, dict[str, Any]]] = []
         self.turned_away: list[tuple[str, str]] = []
         self.sent: list[tuple[bytes, Message]] = []
         self.cut: set[bytes] = set()

@@ -38,17 +38,6 @@ KILL_AFTER_S = 1.0
 _COUNT = struct.Struct("<I")
 
 
-def peak_rss_bytes(pid: int | str = "self") -> int | None:
-    """Return a process's own peak resident memory (VmHWM), None where the system does not say."""
-    try:
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError):
-        return None
-    return None
-
-
 def end_with_parent() -> None:
     """Ask the kernel to end this process when its parent ends; a no-op where there is no such service."""
     if sys.platform == "linux":
@@ -140,10 +129,6 @@ class Child(asyncio.Protocol):
     def pid(self) -> int | None:
         """The child's process id."""
         return self._process.pid if self._process else None
-
-    def peak_rss_bytes(self) -> int | None:
-        """Return the child's peak resident memory so far."""
-        return peak_rss_bytes(self.pid) if self.pid else None
 
     def send(self, frames: Frames) -> None:
         """Queue one message for the child, also before it has started."""

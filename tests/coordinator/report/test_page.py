@@ -80,7 +80,7 @@ def test_the_figures_are_the_summarys(run: Run) -> None:
 def test_a_figure_that_is_not_known_says_why(run: Run) -> None:
     page = Reader(run_page(run))
     assert page.row("trainer") == ["n/a", "not measured here"]
-    assert page.row("energy") == ["n/a", "not measured"]
+    assert page.row("energy") == ["n/a", "ann: its sensors did not answer all the time"]
 
 
 def test_nothing_comes_from_outside_and_nothing_is_run(run: Run) -> None:

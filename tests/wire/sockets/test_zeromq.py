@@ -10,6 +10,7 @@ from typing import TypeVar
 import pytest
 import zmq
 
+from wire.sockets.tcp import Counters
 from wire.sockets.zeromq import ANYONE, AddressInUseError, Context, Dealer, Loss, Router
 
 WAIT_S = 10.0
@@ -30,7 +31,8 @@ class Hub:
         self.chokes_on: bytes | None = None
         self._bench = bench
         self.failed: list[str] = []
-        self.router = bench.keep(Router(bench.context, address, LIMIT, self._take, self._take_failure))
+        self.ended: dict[bytes, Counters | None] = {}
+        self.router = bench.keep(Router(bench.context, address, LIMIT, self._take, self._take_failure, self._take_end))
 
     def dealer(self, address: str = "") -> Dealer:
         """Connect to the router, or elsewhere."""
@@ -50,6 +52,9 @@ class Hub:
 
     def _take_failure(self, kind: str, text: str) -> None:
         self.failed.append(kind)
+
+    def _take_end(self, route: bytes, counters: Counters | None) -> None:
+        self.ended[route] = counters
 
     def _take(self, route: bytes, key: str, frames: Frames) -> None:
         assert key == ANYONE
