@@ -47,12 +47,12 @@ class Tegrastats:
         self._watts = 0.0
         try:
             rails = self._first_rails()
+            self._rails = whole(rails)
+            self._take(rails)
         except (OSError, ValueError):
             self.close()
             raise
-        self._rails = whole(rails)
         self.name = f"tegrastats {' + '.join(self._rails)}"
-        self._take(rails)
 
     def read(self) -> float:
         """Return watts by the newest line."""
