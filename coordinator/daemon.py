@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from coordinator import round_events as rounds
+from coordinator.alarm import Alarm
 from coordinator.conductor import Conductor
 from coordinator.config import RunConfig
 from coordinator.door import Arrival, Door, Frames
@@ -28,6 +29,7 @@ from coordinator.lobby import Events, Lobby
 from coordinator.loopback_clients import Clients
 from coordinator.meter import Meter
 from coordinator.metrics import Cost, Ledger
+from coordinator.misfits import Misfits
 from coordinator.record import RunRecord, outcome_of
 from coordinator.rounds import Rounds
 from coordinator.run_folder import run_token
@@ -57,6 +59,7 @@ from wire.messages import (
     Welcome,
 )
 from wire.messages import Constant as ConstantMessage
+from wire.sockets.service import ServiceManager
 from wire.timing import Timing
 
 ACK_AFTER_S = 0.1
@@ -74,6 +77,7 @@ class Coordinator:
 
     def __init__(self, config: RunConfig, spec: RunSpec, modules: Path, record: RunRecord, keys: Keys | None) -> None:
         self._config = config
+        self._service = ServiceManager()
         self._keys = keys
         self._spec = spec
         self._display = record.display
@@ -92,8 +96,8 @@ class Coordinator:
             self._token, spec.run_id, config.transport.heartbeat_s, config.transport.max_message_bytes, plain
         )
         self._turned_away = TurnedAway(record.standing.turned_away, record.display.note)
-        told = (self._on_ready, self._on_gone, self._on_constant_sent, record.display.note, self._turned_away.add)
-        events = Events(*told, self._meter.joined)
+        told = (record.display.note, self._turned_away.add, record.put_waiting, self._meter.joined)
+        events = Events(self._on_ready, self._on_gone, self._on_constant_sent, *told)
         self._lobby = Lobby(
             spec,
             self._method,
@@ -108,10 +112,11 @@ class Coordinator:
             self._rounds, self._method, self._half, record, self._ledger, self._now, self._feed, self._finish
         )
         self._gate = Gate(config.gate, spec.classes)
-        self._num_misfits: dict[str, int] = {}
+        self._misfits = Misfits(config.gate.max_refusals, record.standing.misfits)
+        self._lobby.left_out.update(self._misfits.left_out())
+        self._rounds.left_out.update(self._lobby.left_out)
         self._acks: dict[str, Ack] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_unset = False
+        self._alarm = Alarm(self._next_due, self._on_due)
 
     async def run(self, clients: Clients | None) -> ExitCode:
         """Serve the run to its end; in a loopback run its clients are started once there is an address."""
@@ -127,7 +132,8 @@ class Coordinator:
         if self._record.standing.constants is not None:
             self._display.note(f"the run goes on in round {self._rounds.round}, exchange {self._rounds.exchange}")
         self._display.note(f"listening on {self._door.address}")
-        waiting = tell_waiting(self._rounds, self._display.note)
+        self._service.ready(self._loop)
+        waiting = tell_waiting(self._rounds, lambda: self._lobby.clients, self._display.note)
         tasks = [self._loop.create_task(self._work()), self._loop.create_task(waiting)]
         if clients is not None and self._rounds.conclusion() is None:
             clients.start(self._door.address)
@@ -155,9 +161,9 @@ class Coordinator:
     async def _farewell(self, code: ExitCode, reason: str) -> ExitCode:
         """Tell the clients, hear their goodbyes, and write down how the run ended; return the exit code."""
         outcome = outcome_of(code)
+        self._service.stopping()
         reach("run.over")
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.cancel()
         self._send_acks()
         self._lobby.close()
         finish = encode(Finish(self._token, outcome, reason))
@@ -173,6 +179,7 @@ class Coordinator:
         reach("goodbyes.heard")
         try:
             self._record.put_turned_away(self._turned_away.counts)
+            self._record.put_refusals(self._misfits.counts, self._ledger.refusals)
             self._record.finish(self._ledger, self._half.state, self._half.versions, peaks, outcome)
             reach("summary.written")
             self._record.close()
@@ -194,11 +201,11 @@ class Coordinator:
                 self._on_update(client, message, arrival.packed, arrival.frames, arrival.timing)
             else:
                 self._take(client, message, now)
-        self._set_timer()
+        self._alarm.look()
 
     def _on_barred(self, route: bytes, reason: str) -> None:
         self._lobby.bar(route, reason, self._now())
-        self._set_timer()
+        self._alarm.look()
 
     def _take(self, client: str, message: Message, now: float) -> None:
         if isinstance(message, Progress):
@@ -230,11 +237,10 @@ class Coordinator:
         """Refuse an update; a corrected one may follow, but not for ever."""
         self._grant(self._grants.release(client))
         self._refuse(rounds.Refuse(client, RefusalCode.MALFORMED, misfit))
-        self._num_misfits[client] = self._num_misfits.get(client, 0) + 1
-        most = self._config.gate.max_refusals
-        if self._num_misfits[client] >= most:
-            reason = f"{client} is left out of the run: [gate] max_refusals = {most} of its updates were refused"
-            self._lobby.leave_out(client, reason, self._now())
+        self._misfits.add(client)
+        self._record.put_refusals(self._misfits.counts, self._ledger.refusals)
+        if client in (left_out := self._misfits.left_out()):
+            self._lobby.leave_out(client, left_out[client], self._now())
             self._feed(rounds.ClientGone(client, self._now(), for_good=True))
 
     def _may_send(self, client: str, run: int, round: int, exchange: int) -> bool:
@@ -279,10 +285,11 @@ class Coordinator:
             message = Grant(self._token, self._rounds.round, self._rounds.exchange)
             self._lobby.send(client, encode(message), self._now())
 
-    def _on_ready(self, client: str, ready: Ready) -> None:
+    def _on_ready(self, client: str, ready: Ready, is_at_work: bool) -> None:
         self._ledger.announce(client, ready)
         self._record.put_ready(client, ready)
-        self._feed(rounds.ClientReady(client, self._now()))
+        if not is_at_work:
+            self._feed(rounds.ClientReady(client, self._now()))
 
     def _on_gone(self, client: str) -> None:
         self._grant(self._grants.release(client))
@@ -313,30 +320,16 @@ class Coordinator:
             elif not isinstance(instruction, rounds.Accept):
                 self._conductor.put(instruction)
         self._send_tasks(tasks)
-        self._set_timer()
+        self._alarm.look()
 
-    def _set_timer(self) -> None:
-        """Set the next wake-up, once for all events that are at hand."""
-        if not self._timer_unset:
-            self._timer_unset = True
-            self._loop.call_soon(self._set_timer_now)
-
-    def _set_timer_now(self) -> None:
-        """Set the timer if it would come too late; one that comes too early does no harm, and most move on."""
-        self._timer_unset = False
+    def _next_due(self) -> float | None:
         wakeups = [at for at in (self._rounds.next_wakeup(), self._lobby.next_wakeup()) if at is not None]
-        if not wakeups or self._ended.done() or (self._timer is not None and self._timer.when() <= min(wakeups)):
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._loop.call_at(min(wakeups), self._tick)
+        return None if self._ended.done() else min(wakeups, default=None)
 
-    def _tick(self) -> None:
-        self._timer = None
+    def _on_due(self) -> None:
         now = self._now()
         self._lobby.tick(now)
         self._feed(rounds.Ticked(now))
-        self._set_timer()
 
     def _send_tasks(self, clients: Sequence[str]) -> None:
         """Send the open exchange's task; it is the same for all whose last round that counted is the same."""

@@ -20,20 +20,26 @@ from edge_client import session_events as session
 from edge_client.config import ClientConfig
 from edge_client.device import profile
 from edge_client.keys import Keys
+from edge_client.limits import limit
 from edge_client.local_state import client_folder, held_digests
 from edge_client.meter import Meter
+from edge_client.schedule import Schedule
 from edge_client.sensors import find_sensors, told_of
 from edge_client.sensors.energy import EnergyMeter
-from edge_client.session import Session
+from edge_client.session import Link, Session
 from models.failpoints import reach
+from models.settings import split_address
 from models.spec import ConfigError
 from wire.encoding import decode, encode, encoded_bytes
 from wire.errors import DecodeError
 from wire.exit_codes import ExitCode
 from wire.limits import PIPE_BYTES
 from wire.messages import Goodbye, Hello, Message, Ping, Progress, Ready, Update, Welcome
-from wire.sockets.child import Child, end_with_parent
+from wire.sockets.child import Child
 from wire.sockets.knock import mechanism_at
+from wire.sockets.names import look_up
+from wire.sockets.pipe import end_with_parent
+from wire.sockets.service import ServiceManager
 from wire.sockets.zeromq import Context, Dealer, Loss, mismatch
 from wire.timing import split_timing
 from wire.version import PROTOCOL_VERSION
@@ -54,12 +60,15 @@ class ClientApp:
         self._folder = client_folder(config)
         self._incarnation = int.from_bytes(os.urandom(7), "big")
         self._session = Session(self._incarnation, once)
+        self._service = ServiceManager()
         self._context = Context(io_threads=1)
         self._dealer: Dealer | None = None
         self._trainer: Child | None = None
         found = find_sensors()
         self._device = {**profile(), **told_of(found)}
         self._meter = Meter(lambda: self._trainer.pid if self._trainer else None, EnergyMeter(found.sensors))
+        self._is_halted = False
+        self._schedule = Schedule(config.schedule, self._permit)
         self._handling: set[asyncio.Task[None]] = set()
         self._welcome: Welcome | None = None
         self._incoming: list[bytes] = []
@@ -77,6 +86,8 @@ class ClientApp:
             session.PassConstant: self._pass_constant,
             session.StartTask: self._start_task,
             session.RestartTrainer: self._restart_trainer,
+            session.HaltTrainer: lambda halt: self._halt_trainer(True),
+            session.ResumeTrainer: lambda resume: self._halt_trainer(False),
             session.EndTrainer: self._end_trainer,
             session.Exit: lambda end: self._end(end.code, end.reason),
             session.Say: lambda told: say(f"{self._config.client.id}: {told.text}"),
@@ -88,11 +99,17 @@ class ClientApp:
         self._ended: asyncio.Future[tuple[ExitCode, str]] = self._loop.create_future()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._end, ExitCode.INTERRUPTED, f"stopped by {number.name}")
+        self._loop.add_signal_handler(signal.SIGUSR1, self._schedule.pause, True)
+        self._loop.add_signal_handler(signal.SIGUSR2, self._schedule.pause, False)
         if lifeline is not None:
             end_with_parent()
             self._loop.add_reader(lifeline, self._end, ExitCode.INTERRUPTED, "its parent is gone")
+        self._service.ready(self._loop)
         self._feed(session.Ticked(self._loop.time()))
+        schedule = self._loop.create_task(self._schedule.watch())
+        self._watch(schedule)
         code, reason = await self._ended
+        schedule.cancel()
         if lifeline is not None:
             self._loop.remove_reader(lifeline)
         await self._leave(reason)
@@ -100,6 +117,7 @@ class ClientApp:
         return code
 
     async def _leave(self, reason: str) -> None:
+        self._service.stopping()
         if self._timer is not None:
             self._timer.cancel()
         self._send(Goodbye(reason))
@@ -109,6 +127,9 @@ class ClientApp:
         if self._trainer is not None:
             await self._trainer.stop()
         self._context.destroy(linger=500)
+
+    def _permit(self, waits_for: str) -> None:
+        self._feed(session.Permitted(waits_for, self._loop.time()))
 
     def _end(self, code: ExitCode, reason: str) -> None:
         if not self._ended.done():
@@ -154,6 +175,7 @@ class ClientApp:
         dealer = Dealer(self._context, address, MAX_INCOMING_BYTES, self._on_message, on_lost, own, server_key)
         self._dealer = dealer
         self._meter.linked(dealer)
+        self._watch(self._loop.create_task(self._look_up(dealer)))
         version = (PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor)
         held = held_digests(self._folder)
         self._send(Hello(version, self._config.client.id, self._incarnation, held, self._device))
@@ -165,6 +187,15 @@ class ClientApp:
             self._link_refused(reason)
         else:
             self._link_lost(reason)
+
+    async def _look_up(self, dealer: Dealer) -> None:
+        """Tell of a name that is not found: libzmq keeps that to itself."""
+        host, _ = split_address(self._config.coordinator.address) or ("", 0)
+        try:
+            await look_up(host)
+        except OSError as error:
+            if dealer is self._dealer and self._session.link is Link.JOINING:
+                self._link_lost(f"{host} does not resolve: {error.strerror}")
 
     async def _look_closer(self, dealer: Dealer, reason: str) -> None:
         """Tell a coordinator that has other keys, or none, from nobody: all end a connection without a word."""
@@ -202,7 +233,7 @@ class ClientApp:
 
     def _send(self, message: Message) -> None:
         if isinstance(message, Ping):
-            message = Ping(*self._meter.peaks_bytes(), self._meter.vitals())
+            message = Ping(*self._meter.peaks_bytes(), message.waits_for, self._meter.vitals())
         elif isinstance(message, Goodbye):
             message = Goodbye(message.reason[:200], *self._meter.peaks_bytes(), self._meter.vitals())
             self._meter.left()
@@ -230,6 +261,11 @@ class ClientApp:
             trainer.send(constant)
         if self._task_frames is not None:
             trainer.send(self._task_frames)
+
+    def _halt_trainer(self, is_halted: bool) -> None:
+        self._is_halted = is_halted
+        if self._trainer is not None:
+            self._trainer.halt(is_halted)
 
     def _end_trainer(self, instruction: session.EndTrainer) -> None:
         trainer, self._trainer = self._trainer, None
@@ -264,6 +300,7 @@ class ClientApp:
 
         trainer = Child(on_message, on_gone, self._folder / OUTPUT_LOG)
         self._trainer = trainer
+        trainer.halt(self._is_halted)
         settings = msgspec.to_builtins(self._config)
         begin = commands.Begin(
             welcome.run,
@@ -287,7 +324,7 @@ class ClientApp:
         self._handling.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            self._end(ExitCode.FAILED, f"the trainer cannot be started or stopped: {error}")
+            self._end(ExitCode.FAILED, f"the trainer or a hook cannot be started or stopped: {error}")
 
     async def _start(self, older: Child | None, trainer: Child) -> None:
         if older is not None:
@@ -296,6 +333,8 @@ class ClientApp:
         wanted = self._config.training.threads or int(self._welcome.spec.get("training", {}).get("threads", 1))
         threads = {name: str(wanted) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
         await trainer.start("edge_client.trainer", (), threads)
+        if trainer.pid is not None:
+            limit(trainer.pid, self._config.limits)
 
     def _on_made(self, frames: list[bytes]) -> None:
         """Take what the trainer says."""

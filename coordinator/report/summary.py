@@ -15,6 +15,7 @@ from coordinator.durations import MeanDurations
 from coordinator.footprint import Footprints
 from coordinator.links import Link
 from coordinator.prediction import classes_held
+from coordinator.privacy import EXTRA, privacy_summary
 from coordinator.report.wire import SOURCES, wire_source, wire_summary, wire_total
 from coordinator.tally import Cost, Refusals, RoundLine, Traffic
 from coordinator.task_scores import TaskScores
@@ -45,6 +46,7 @@ class Totals:
     durations: MeanDurations
     footprints: Footprints
     base: int
+    num_releases: Mapping[str, int]
 
     @property
     def completed(self) -> list[RoundLine]:
@@ -100,6 +102,7 @@ def make_summary(
             client: {**_client(ready), **totals.footprints.client(client)}
             for client, ready in sorted(totals.announced.items())
         },
+        **privacy_summary(spec.privacy, totals.num_releases, mode),
         "versions": dict(versions),
     }
     reasons = {"energy.total_j": totals.footprints.energy_reason(), **reasons}
@@ -142,6 +145,7 @@ def _client(ready: Ready) -> dict[str, int]:
     return {
         "num_train": ready.num_train,
         "num_test": ready.num_test,
+        "num_skipped": ready.num_skipped,
         "num_classes_held": len(classes_held(ready.class_counts)),
         "num_parameters": ready.num_parameters,
         "num_buffers": ready.num_buffers,
@@ -180,4 +184,5 @@ def _reason(path: str, mode: str) -> str:
         "energy": "no client has measured any",
         "gpu_peak_bytes": "no client has said that it computed on a GPU",
         "clients": "the client has not measured it",
+        "privacy": f"the accounting library is not installed here: {EXTRA}",
     }.get(top, "not measured")

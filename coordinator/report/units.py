@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 
 def show_bytes(size_bytes: float) -> str:
     """Return a size such as `512 B`, `8.2 KiB` or `1.3 GiB`."""
@@ -50,3 +52,8 @@ def show_joules(energy_j: float) -> str:
 def show_skew(skew_s: float) -> str:
     """Return how far a clock is ahead, such as `+1.2 ms` or `-3.00 s`."""
     return f"{'-' if skew_s < 0 else '+'}{show_seconds(abs(skew_s))}"
+
+
+def show_epsilon(epsilon: float) -> str:
+    """Return the epsilon of differential privacy, such as `2.38`, never as less than it is."""
+    return f"{math.ceil(100 * epsilon) / 100:,.2f}"

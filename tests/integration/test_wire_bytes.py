@@ -14,8 +14,6 @@ from wire.exit_codes import ExitCode
 
 CUT, OTHER = client_id(0), client_id(1)
 
-OPEN: dict[str, dict[str, Any]] = {"coordinator": {"security": "none"}}
-
 
 def links_of(coordinator: Coordinator) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = coordinator.summary["wire"]["clients"]
@@ -29,7 +27,7 @@ def test_bytes_on_the_wire_are_those_of_an_outside_counter(pairs: PairsRun, secu
     pairs.gates.shut(CUT, OTHER)
     coordinator = pairs.serve()
     with Proxy(coordinator.address) as proxy:
-        clients = [pairs.client(index, proxy.address, **({} if security == "curve" else OPEN)) for index in range(2)]
+        clients = [pairs.client(index, proxy.address, coordinator={"security": security}) for index in range(2)]
         pairs.gates.see(CUT, OTHER)
         proxy.mute_coordinator()
         pairs.gates.open(CUT)
