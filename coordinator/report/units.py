@@ -43,7 +43,9 @@ def show_count(count: float) -> str:
 
 
 def show_joules(energy_j: float) -> str:
-    """Return an energy such as `0.52 J`, `31.0 J` or `4.2 kJ`."""
+    """Return an energy such as `4.2 mJ`, `0.52 J`, `31.0 J` or `4.2 kJ`."""
+    if energy_j < 0.0995:
+        return f"{1000 * energy_j:.1f} mJ"
     if energy_j >= 9999.5:
         return f"{energy_j / 1000:,.1f} kJ"
     return f"{energy_j:.2f} J" if energy_j < 9.995 else f"{energy_j:,.1f} J"

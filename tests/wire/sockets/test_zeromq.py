@@ -310,3 +310,43 @@ def test_ipv6(bench: Bench) -> None:
         await hub.route_of(hub.dealer())
 
     bench.run(main)
+
+
+def test_both_ends_have_the_kernels_count_and_that_of_a_connection_which_has_ended(bench: Bench) -> None:
+    async def main() -> None:
+        hub = bench.hub()
+        dealer = hub.dealer()
+        route = await hub.route_of(dealer)
+        assert hub.router.send(route, [bytes(5000)])
+        await until(lambda: len(hub.answers) == 1)
+        here, there = hub.router.counters(route), dealer.counters()
+        assert here is not None
+        assert there is not None
+        assert here.sent_bytes == there.received_bytes > 5000
+        assert here.received_bytes == there.sent_bytes > 5
+        dealer.close()
+        await until(lambda: bool(hub.ended))
+        last = hub.ended[route]
+        assert last is not None
+        assert last.sent_bytes == here.sent_bytes
+        assert hub.router.counters(route) is None
+
+    bench.run(main)
+
+
+def test_a_connection_that_has_the_descriptor_of_an_older_one_is_not_taken_for_it(bench: Bench) -> None:
+    async def main() -> None:
+        hub = bench.hub()
+        for number in range(1, 6):
+            dealer = hub.dealer()
+            route = await hub.route_of(dealer)
+            counters = hub.router.counters(route)
+            assert counters is not None
+            assert counters.sent_bytes < 200  # its own alone
+            assert hub.router.send(route, [bytes(1000)])
+            await until(lambda so_far=number: len(hub.answers) == so_far)  # type: ignore[misc]
+            dealer.close()
+            await until(lambda so_far=number: len(hub.ended) == so_far)  # type: ignore[misc]
+        assert all(last is not None and 1000 < last.sent_bytes < 1300 for last in hub.ended.values())
+
+    bench.run(main)
