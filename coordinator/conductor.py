@@ -10,6 +10,7 @@ reach clients.
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Literal, Protocol
 
@@ -206,11 +207,12 @@ class Conductor:
 
     async def _aggregate(self, instruction: rounds.Aggregate) -> None:
         failure, state, told = "", None, {}
+        closing = functools.partial(self._ledger.exchange_closing, self._now())
         if not self._machine.evaluating:
             where = (instruction.round, self.declared().name)
             count = len(instruction.clients)
             try:
-                made = await self._half.aggregate(*where, self._contributions, count, self._closing)
+                made = await self._half.aggregate(*where, self._contributions, count, closing)
                 state, told = made.state, made.metrics
             except RoundUnusableError as error:
                 failure = str(error)
@@ -221,9 +223,6 @@ class Conductor:
         self._record.close_exchange(instruction.round, instruction.exchange, state, lines, links, closes_round)
         reach("exchange.closed")
         self._feed(rounds.Aggregated(self._clock(), failure))
-
-    def _closing(self) -> None:
-        self._ledger.exchange_closing(self._now())
 
     def _contributions(self) -> Iterable[tuple[str, int, Packed]]:
         exchange = self.exchange

@@ -7,7 +7,10 @@ from typing import Annotated, Any
 
 import msgspec
 
-Text = Annotated[str, msgspec.Meta(max_length=200)]
+PRINTABLE = r"\A[^\x00-\x1f\x7f-\x9f]*\Z"
+"""What is told goes to terminals too."""
+
+Text = Annotated[str, msgspec.Meta(max_length=200, pattern=PRINTABLE)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 
 
@@ -29,7 +32,7 @@ class Device(msgspec.Struct, frozen=True, omit_defaults=True):
     onnxruntime: Text = ""
     host: Text = ""
     energy_sources: Annotated[list[Text], msgspec.Meta(max_length=32)] = []
-    energy_reason: Annotated[str, msgspec.Meta(max_length=1000)] = ""
+    energy_reason: Annotated[str, msgspec.Meta(max_length=1000, pattern=PRINTABLE)] = ""
 
     @property
     def title(self) -> str:

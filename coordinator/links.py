@@ -8,7 +8,6 @@ were stored last, and what the updates that are stored cost, computed.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 
@@ -17,8 +16,11 @@ import msgspec
 from wire.messages import Vitals
 from wire.sockets.tcp import Counters
 
+MOST = 2**53
+"""No count or clock that a client tells is larger."""
 
-class Link(msgspec.Struct, frozen=True):
+
+class Link(msgspec.Struct, frozen=True, omit_defaults=True):
     """One client's connections, all added up.
 
     Attributes:
@@ -68,9 +70,9 @@ class Link(msgspec.Struct, frozen=True):
         skew_s = clock_skew_s if self.clock_skew_s is None else max(self.clock_skew_s, clock_skew_s)
         return msgspec.structs.replace(
             self,
-            own_up_bytes=(self.own_up_bytes or 0) + word.sent_bytes - last.sent_bytes,
-            own_down_bytes=(self.own_down_bytes or 0) + word.received_bytes - last.received_bytes,
-            own_num_retransmits=(self.own_num_retransmits or 0) + word.num_retransmits - last.num_retransmits,
+            own_up_bytes=_grown(self.own_up_bytes, word.sent_bytes - last.sent_bytes),
+            own_down_bytes=_grown(self.own_down_bytes, word.received_bytes - last.received_bytes),
+            own_num_retransmits=_grown(self.own_num_retransmits, word.num_retransmits - last.num_retransmits),
             clock_skew_s=skew_s if word.clock_s else self.clock_skew_s,
             word=word,
         )
@@ -151,5 +153,9 @@ class Links:
 
 def _is_plausible(word: Vitals) -> bool:
     """Say whether these can be counts: who has spoken has sent something."""
-    counts = (word.received_bytes, word.num_retransmits, word.gpu_peak_bytes)
-    return word.sent_bytes > 0 and all(count >= 0 for count in counts) and math.isfinite(word.clock_s)
+    told = (word.sent_bytes, word.received_bytes, word.num_retransmits, word.gpu_peak_bytes, word.clock_s)
+    return word.sent_bytes > 0 and all(0 <= figure <= MOST for figure in told)
+
+
+def _grown(total: int | None, growth: int) -> int:
+    return min(MOST, (total or 0) + growth)

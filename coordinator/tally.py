@@ -7,7 +7,6 @@ stored rebuild them.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -20,6 +19,9 @@ from wire.tensors import Buffer
 from wire.timing import Timing
 
 Status = Literal["completed", "failed"]
+
+MAX_ENERGY_J = 1e9
+"""No device takes more for an exchange, whatever its client says."""
 
 
 class Cost(NamedTuple):
@@ -157,7 +159,7 @@ class Report(NamedTuple):
             client_peak_rss_bytes=timing.client_peak_rss_bytes or None,
             trainer_peak_rss_bytes=timing.trainer_peak_rss_bytes or None,
             gpu_peak_bytes=timing.gpu_peak_bytes or None,
-            energy_j=timing.energy_j if 0.0 <= timing.energy_j < math.inf else None,
+            energy_j=timing.energy_j if 0.0 <= timing.energy_j < MAX_ENERGY_J else None,
         )
 
 

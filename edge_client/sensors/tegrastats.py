@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import threading
 from pathlib import Path
 
 from edge_client.sensors.energy import NoSensorError
@@ -29,7 +30,7 @@ def rails_of(line: str) -> dict[str, float]:
 
 
 class Tegrastats:
-    """The program, and the power of the whole board by its last line; it ends when nobody reads it any more."""
+    """The program, which a thread reads as it goes; it ends when nobody reads it any more."""
 
     counts = False
     range_j = 0.0
@@ -42,59 +43,40 @@ class Tegrastats:
             ValueError: it tells no power.
         """
         command = [program, "--interval", str(EVERY_MS)]
-        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, bufsize=0)
-        self._unread = b""
-        self._watts = 0.0
-        try:
-            rails = self._first_rails()
-            self._rails = whole(rails)
-            self._take(rails)
-        except (OSError, ValueError):
-            self.close()
-            raise
+        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        self._newest = ""
+        self._has_come = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="tegrastats", daemon=True)
+        self._thread.start()
+        self._has_come.wait(WAIT_S)
+        self._rails = whole(rails_of(self._newest))
         self.name = f"tegrastats {' + '.join(self._rails)}"
+        if not self._rails:
+            self.close()
+            raise ValueError(f"no power in its first line, {self._newest[:80]!r}")
 
     def read(self) -> float:
         """Return watts by the newest line."""
         if self._process.poll() is not None:
             raise OSError("tegrastats has ended")
-        if lines := self._lines():
-            self._take(rails_of(lines[-1]))
-        return self._watts
+        rails = rails_of(self._newest)
+        if missing := [rail for rail in self._rails if rail not in rails]:
+            raise ValueError(f"tegrastats: no power of {', '.join(missing)}")
+        return sum(rails[rail] for rail in self._rails)
 
     def close(self) -> None:
         """End the program."""
         self._process.kill()
         self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        self._thread.join()
 
-    def _first_rails(self) -> dict[str, float]:
-        import select
-
+    def _follow(self) -> None:
         assert self._process.stdout is not None
-        os.set_blocking(self._process.stdout.fileno(), False)
-        while select.select([self._process.stdout], [], [], WAIT_S)[0]:
-            if lines := self._lines():
-                return rails_of(lines[-1])
-            if self._process.poll() is not None:
-                break
-        raise ValueError(f"no line within {WAIT_S:g} s")
-
-    def _lines(self) -> list[str]:
-        """Return the whole lines that have come since the last call."""
-        assert self._process.stdout is not None
-        while chunk := self._process.stdout.read(65536):
-            self._unread += chunk
-        *lines, self._unread = self._unread.split(b"\n")
-        return [line.decode("ascii", "replace") for line in lines]
-
-    def _take(self, rails: dict[str, float]) -> None:
-        if missing := [rail for rail in self._rails if rail not in rails]:
-            raise ValueError(f"tegrastats: no power of {', '.join(missing)}")
-        if not self._rails:
-            raise ValueError("tegrastats: no power of any rail")
-        self._watts = sum(rails[rail] for rail in self._rails)
+        with self._process.stdout as lines:
+            for line in lines:
+                self._newest = line
+                self._has_come.set()
+        self._has_come.set()
 
 
 def find(root: Path) -> list[Tegrastats]:

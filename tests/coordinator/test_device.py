@@ -15,7 +15,9 @@ def test_what_is_known_is_told_and_the_rest_left_aside() -> None:
     assert (device.title, device.sensors) == ("aarch64", "a, b")
 
 
-@pytest.mark.parametrize("told", [{"cores": -1}, {"memory_bytes": "much"}, {"cpu": "x" * 201}, {"energy_sources": "a"}])
+@pytest.mark.parametrize(
+    "told", [{"cores": -1}, {"memory_bytes": "much"}, {"cpu": "x" * 201}, {"cpu": "\x1b[2J"}, {"energy_sources": "a"}]
+)
 def test_what_cannot_be_is_no_device(told: dict[str, Any]) -> None:
     assert read_device(told) == Device()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 
+import msgspec
 import pytest
 
 from coordinator.links import Link, Links, StoredLinks
@@ -105,9 +106,20 @@ def test_a_smaller_count_is_that_of_a_new_process() -> None:
     assert (link.up_difference_bytes, link.down_difference_bytes) == (0, 0)
 
 
-@pytest.mark.parametrize("word", [Vitals(), Vitals(-5, 3), Vitals(5, -3), Vitals(5, 3, clock_s=math.nan)])
+@pytest.mark.parametrize(
+    "word", [Vitals(), Vitals(-5, 3), Vitals(5, -3), Vitals(2**54, 3), Vitals(5, 3, clock_s=math.nan)]
+)
 def test_what_cannot_be_is_not_taken(word: Vitals) -> None:
     door = Door()
     door.join("ann", b"1", 500, 1000)
     door.links.told("ann", word, 10)
     assert door.links.all()["ann"].own_up_bytes is None
+
+
+def test_however_often_a_client_begins_anew_its_counts_stay_such_that_they_can_be_stored() -> None:
+    door = Door()
+    door.join("ann", b"1", 500, 1000)
+    for _ in range(5000):
+        door.links.told("ann", Vitals(2**53 - 100, 2**53), 10)
+        door.links.told("ann", Vitals(1), 10)
+    assert msgspec.json.decode(msgspec.json.encode(door.links.all()))["ann"]["own_up_bytes"] == 2**53

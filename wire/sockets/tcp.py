@@ -8,11 +8,10 @@ import struct
 import sys
 from typing import NamedTuple
 
-# Of Linux's `struct tcp_info` (linux/tcp.h): where these fields begin.
-_LAST_DATA_RECV, _RTT, _TOTAL_RETRANS, _BYTES_ACKED, _BYTES_RECEIVED, _NOTSENT_BYTES = 52, 68, 100, 120, 128, 144
-_BYTES_SENT, _BYTES_RETRANS = 200, 208
-_OLD_SIZE, _SIZE = 148, 216
-"""All fields up to `notsent_bytes` come with Linux 4.6, all up to `bytes_retrans` with 4.19."""
+_OLD, _ADDED = "52xI12xI28xI16xQQ8xI", "52xQQ"
+"""The used fields of Linux's `struct tcp_info` (linux/tcp.h): those up to 4.6, and those that came with 4.19."""
+
+_LAYOUT, _OLD_LAYOUT = struct.Struct(f"={_OLD}{_ADDED}"), struct.Struct(f"={_OLD}")
 
 
 class Counters(NamedTuple):
@@ -80,24 +79,16 @@ def _borrowed(descriptor: int) -> socket.socket | None:
 
 def _read(connection: socket.socket) -> Counters | None:
     try:
-        info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _SIZE)
+        info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAYOUT.size)
     except OSError:
         return None
-    if len(info) < _OLD_SIZE:
+    if len(info) < _OLD_LAYOUT.size:
         return None
-    acked_bytes = _number("Q", info, _BYTES_ACKED)
-    is_new = len(info) == _SIZE
+    quiet_ms, rtt_us, num_retransmits, acked_bytes, received_bytes, unsent_bytes = _OLD_LAYOUT.unpack_from(info)
+    sent_bytes = acked_bytes
+    if len(info) == _LAYOUT.size:
+        *_, all_sent_bytes, resent_bytes = _LAYOUT.unpack(info)
+        sent_bytes = all_sent_bytes - resent_bytes
     return Counters(
-        sent_bytes=_number("Q", info, _BYTES_SENT) - _number("Q", info, _BYTES_RETRANS) if is_new else acked_bytes,
-        received_bytes=_number("Q", info, _BYTES_RECEIVED),
-        num_retransmits=_number("I", info, _TOTAL_RETRANS),
-        rtt_s=_number("I", info, _RTT) / 1e6,
-        acked_bytes=acked_bytes,
-        unsent_bytes=_number("I", info, _NOTSENT_BYTES),
-        quiet_s=_number("I", info, _LAST_DATA_RECV) / 1e3,
+        sent_bytes, received_bytes, num_retransmits, rtt_us / 1e6, acked_bytes, unsent_bytes, quiet_ms / 1e3
     )
-
-
-def _number(form: str, info: bytes, at: int) -> int:
-    (number,) = struct.unpack_from(f"={form}", info, at)
-    return int(number)
