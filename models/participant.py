@@ -123,6 +123,10 @@ class Participant:
         """Return the client's whole state; later training does not change these arrays."""
         return {name: np.array(array) for name, array in self._client.arrays().items()}
 
+    def take_gpu_peak_bytes(self) -> int:
+        """Return the largest memory held on the GPU since the last call, 0 without one."""
+        return self._backend.take_gpu_peak_bytes()
+
     def renew(self, data: ClientData) -> None:
         """Take other samples from now on, as many as there are; net and state stay as they are."""
         self._data = data = self._backend.prepared(self._client_id, data)

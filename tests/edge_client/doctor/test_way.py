@@ -44,7 +44,9 @@ def examined(
     async def walk() -> list[Finding]:
         theirs = CoordinatorKeys(own, Enrolment.of({"a": ENROLLED.public})) if own is not None else None
         turned_away = TurnedAway({}, lambda text: None)
-        door = Door(TRANSPORT, theirs, arrivals.append, lambda route, reason: None, turned_away)
+        door = Door(
+            TRANSPORT, theirs, arrivals.append, lambda route, reason: None, turned_away, lambda route, counters: None
+        )
         try:
             return await walked(door.address, keys, client, knows)
         finally:
