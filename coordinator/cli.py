@@ -79,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
 
     serve = add("serve", _serve, "run a coordinator that clients connect to")
     loopback = add("loopback", _loopback, "run a coordinator and its clients, all on this machine")
-    simulate = add("simulate", _simulate, "run everything in one process, with the same arithmetic and bytes")
+    simulate = add("simulate", _simulate, "run everything without a network, with the same arithmetic and bytes")
     check = add("check-config", _check_config, "check a config and print it with every default filled in")
     for command in (serve, loopback, simulate, check):
         _add_settings(command)
@@ -93,6 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     for command in (serve, loopback):
         live = f"serve a live page of the run, for this machine alone unless told otherwise (default: {DASHBOARD})"
         command.add_argument("--dashboard", nargs="?", const=DASHBOARD, metavar="ADDR", help=live)
+    simulate.add_argument("--jobs", type=int, metavar="N", help="work for clients in so many processes (default: 1)")
     loopback.add_argument("--clients", type=int, metavar="N", help="how many clients; all of them are waited for")
     status = add("status", _status, "say where a run stands")
     status.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="the run's folder")
@@ -162,7 +163,8 @@ def _loopback(args: argparse.Namespace) -> int:
 
 
 def _simulate(args: argparse.Namespace) -> int:
-    config, modules, folder = _load_run(args, "simulate", args.set)
+    jobs = [] if args.jobs is None else [f"simulation.jobs={args.jobs}"]
+    config, modules, folder = _load_run(args, "simulate", [*jobs, *args.set])
 
     from coordinator.simulation import simulate
 

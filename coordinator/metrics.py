@@ -12,7 +12,7 @@ after the last line is not known any more.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from coordinator.accounts import ExchangeAccount, RoundAccount, added, duration_s, finite
@@ -46,8 +46,12 @@ __all__ = ["Cost", "Ledger", "RoundView"]
 class Ledger:
     """The accounts of one run; it grows by one line per round, and with the number of clients."""
 
-    def __init__(self, spec: RunSpec, method: Method) -> None:
+    def __init__(self, spec: RunSpec, method: Method, simulated_now: Callable[[], float | None] = lambda: None) -> None:
+        """Keep the accounts of this run; `simulated_now` tells where its simulated clock stands, if it has one."""
         self._spec = spec
+        self._simulated_now = simulated_now
+        self.simulated_at_s: float | None = None
+        """Where the simulated clock stood when a line was last booked."""
         self._method = method
         self._config = read_config(method, spec.method_config)
         self._announced: dict[str, Ready] = {}
@@ -241,6 +245,8 @@ class Ledger:
             return
         self._init = max(self._init, line.init, key=lambda init: init.encoded_bytes)
         self._refusals = max(self._refusals, line.refusals, key=lambda refusals: refusals.total)
+        if line.simulated_at_s is not None:
+            self.simulated_at_s = max(line.simulated_at_s, self.simulated_at_s or 0.0)
         if isinstance(line, ExchangeLine):
             account = self._account_of(line)
             account.new_classes.update(line.new_classes)
@@ -293,6 +299,7 @@ class Ledger:
             new_classes=sorted(held - self._known_classes),
             init=self._init,
             refusals=self._refusals,
+            simulated_at_s=self._simulated_now(),
         )
 
     def _round_line(
@@ -315,4 +322,5 @@ class Ledger:
             new_classes=sorted(account.new_classes) if status == "completed" else [],
             init=self._init,
             refusals=self._refusals,
+            simulated_at_s=self._simulated_now(),
         )

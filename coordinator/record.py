@@ -149,16 +149,12 @@ class RunRecord:
         self._metrics.close()
         self._store.close()
 
-    def client_folder(self, client: str) -> Path | None:
-        """Return where a simulated client keeps its states, None if the run keeps nothing."""
-        return None if self._in_memory else self.folder.client_folder(client)
-
     def drop_client_states(self, clients: Iterable[str]) -> None:
         """Delete the states of simulated clients, which are of no use once the run is finished."""
         for client in clients:
-            drop_states(self.folder.client_folder(client))
+            drop_states(self.folder.clients_path / client)
         with contextlib.suppress(OSError):  # features that an audit wants are there as well
-            (self.folder.path / "clients").rmdir()
+            self.folder.clients_path.rmdir()
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of `metrics.jsonl` that earlier processes of the run left."""

@@ -25,6 +25,8 @@ CHANGEABLE = (
     "report.tensorboard",
     "report.mlflow",
     "report.dashboard",
+    "simulation.jobs",
+    "simulation.cache_bytes",
 )
 """Settings that may differ when a run goes on: no global state and no accuracy depends on them.
 

@@ -149,7 +149,10 @@ class ClientLine(msgspec.Struct, frozen=True, tag_field="kind", tag="client"):
 
 
 class ExchangeLine(msgspec.Struct, frozen=True, tag_field="kind", tag="exchange"):
-    """What the server half made of an exchange; `new_classes` are known since, `init` and `refusals` run totals."""
+    """What the server half made of an exchange; `new_classes` are known since, `init` and `refusals` run totals.
+
+    `simulated_at_s` is where the clock of a simulation with device profiles stood.
+    """
 
     round: int
     exchange: str
@@ -159,10 +162,14 @@ class ExchangeLine(msgspec.Struct, frozen=True, tag_field="kind", tag="exchange"
     new_classes: list[int]
     init: Traffic
     refusals: Refusals
+    simulated_at_s: float | None = None
 
 
 class RoundLine(msgspec.Struct, frozen=True, tag_field="kind", tag="round"):
-    """How a round ended, and all that its exchanges cost; times are None where a restart or nothing lies between."""
+    """How a round ended, and all that its exchanges cost; times are None where a restart or nothing lies between.
+
+    `simulated_at_s` is where the clock of a simulation with device profiles stood.
+    """
 
     round: int
     status: Status
@@ -179,6 +186,7 @@ class RoundLine(msgspec.Struct, frozen=True, tag_field="kind", tag="round"):
     new_classes: list[int]
     init: Traffic
     refusals: Refusals
+    simulated_at_s: float | None = None
 
 
 Line = ClientLine | ExchangeLine | RoundLine

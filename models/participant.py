@@ -7,7 +7,7 @@ imported when a participant is made, not before.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +16,7 @@ import numpy as np
 from models import methods, nets, seeding
 from models.checkpoint import state_hash
 from models.data import ClientData
-from models.methods.api import ClientContext, Exchange, Method
+from models.methods.api import Client, ClientContext, Exchange, Method
 from models.spec import ConfigError, RunSpec
 from models.tasks import counters
 from wire.payload import EMPTY, Payload
@@ -70,13 +70,37 @@ class NetShelf:
 
     def __init__(self) -> None:
         self._nets: dict[tuple[Any, ...], nets.Net] = {}
+        self._common: dict[tuple[Any, ...], dict[str, np.ndarray]] = {}
 
-    def take(self, architecture: tuple[Any, ...], fresh: nets.Net) -> nets.Net:
-        """Return the net of this architecture, with the weights of the fresh one."""
-        held = self._nets.setdefault(architecture, fresh)
-        if held is not fresh:
-            nets.load_net_arrays(held, nets.net_arrays(fresh))
+    def take(self, architecture: tuple[Any, ...], is_common: bool, build: Callable[[], nets.Net]) -> nets.Net:
+        """Return the net of this architecture with initial weights; those that are common are drawn only once."""
+        held = self._nets.get(architecture)
+        if held is None:
+            held = self._nets[architecture] = build()
+            if is_common:
+                self._common[architecture] = nets.net_arrays(held)
+        else:
+            initial = self._common[architecture] if is_common else nets.net_arrays(build())
+            nets.load_net_arrays(held, initial)
         return held
+
+
+@dataclass
+class Attempt:
+    """An exchange that a client has taken up and has yet to hand over; `candidates` are for an audit."""
+
+    round: int
+    exchange: int
+    declared: Exchange
+    is_last_evaluation: bool
+    evaluations: list[Evaluation]
+    notes: list[str]
+    evaluate_s: float
+    candidates: np.ndarray | None
+    seed: int
+    """Keys the draws of training."""
+    loss: float = 0.0
+    train_s: float = 0.0
 
 
 class Participant:
@@ -137,6 +161,27 @@ class Participant:
         """Take up a state of `arrays`, or the initial one for `None`."""
         self._client.load(self._initial if arrays is None else arrays)
 
+    @property
+    def client(self) -> Client:
+        """The method's client half."""
+        return self._client
+
+    @property
+    def num_bytes(self) -> int:
+        """What the samples and the initial state take in memory."""
+        data = self._data
+        arrays = (data.train_x, data.train_y, data.test_x, data.test_y, *self._initial.values())
+        return sum(array.nbytes for array in arrays)
+
+    def count_flops(self) -> int:
+        """Return the floating-point operations of one sample's way through the net, 0 without a net."""
+        if not self._method.needs_net:
+            return 0
+        from models.nets.flops import count_flops
+
+        context = self._client.context
+        return count_flops(context.net, context.train_x[:1])
+
     def perform(
         self, round: int, exchange: int, base: int, downlink: Payload, on_progress: Progress | None = None
     ) -> Outcome:
@@ -153,6 +198,12 @@ class Participant:
             wire.errors.RecordError: the downlink is not what the method expects.
             models.training.TrainingDivergedError: the loss is not finite.
         """
+        attempt = self.take_up(round, exchange, base, downlink)
+        self.train(attempt, on_progress)
+        return self.hand_over(attempt)
+
+    def take_up(self, round: int, exchange: int, base: int, downlink: Payload) -> Attempt:
+        """Do the first part of `perform`: take in what came, and test the global model if that is due."""
         is_last_evaluation = exchange == len(self._method.exchanges)
         declared = self._method.exchanges[0 if is_last_evaluation else exchange]
         started = time.perf_counter()
@@ -165,23 +216,36 @@ class Participant:
             evaluations += self._evaluate(base, self._method.global_rules)
         keeps = declared is self._method.exchanges[-1] and self._keeps_features(round)
         candidates = self._features() if keeps else None
-        received = time.perf_counter()
-        if is_last_evaluation:
-            return Outcome(EMPTY, evaluations, evaluate_s=received - started)
-        loss = self._train(declared, round, exchange, on_progress)
-        uplink = self._client.uplink(declared.name).to_payload(self._spec.wire.value_dtype, self._client.dims())
-        trained = time.perf_counter()
-        if declared is self._method.exchanges[-1] and self._is_due(round):
-            evaluations += self._evaluate(round, self._method.rules_after_training)
-        evaluate_s = received - started + time.perf_counter() - trained
-        kept = {} if candidates is None else self._kept(candidates)
-        return Outcome(uplink, evaluations, trained - received, evaluate_s, loss, notes, kept)
-
-    def _train(self, declared: Exchange, round: int, exchange: int, progress: Progress | None) -> float:
-        if not declared.trains:
-            return 0.0
+        received_s = time.perf_counter() - started
         seed = seeding.derive(self._spec.seed, "client", self._client_id, round, exchange, "training")
-        return self._client.local_train(declared.name, seed, progress)
+        return Attempt(round, exchange, declared, is_last_evaluation, evaluations, notes, received_s, candidates, seed)
+
+    def train(self, attempt: Attempt, on_progress: Progress | None = None) -> None:
+        """Do the second part of `perform`: train, if the exchange does."""
+        started = time.perf_counter()
+        if attempt.declared.trains and not attempt.is_last_evaluation:
+            attempt.loss = self._client.local_train(attempt.declared.name, attempt.seed, on_progress)
+        attempt.train_s = time.perf_counter() - started
+
+    def hand_over(self, attempt: Attempt) -> Outcome:
+        """Do the last part of `perform`: make the uplink, and test the local model if that is due."""
+        if attempt.is_last_evaluation:
+            return Outcome(EMPTY, attempt.evaluations, evaluate_s=attempt.evaluate_s, notes=attempt.notes)
+        declared, trained = attempt.declared, time.perf_counter()
+        uplink = self._client.uplink(declared.name).to_payload(self._spec.wire.value_dtype, self._client.dims())
+        made = time.perf_counter()
+        evaluations = attempt.evaluations
+        if declared is self._method.exchanges[-1] and self._is_due(attempt.round):
+            evaluations = evaluations + self._evaluate(attempt.round, self._method.rules_after_training)
+        return Outcome(
+            uplink,
+            evaluations,
+            train_s=attempt.train_s + made - trained,
+            evaluate_s=attempt.evaluate_s + time.perf_counter() - made,
+            loss=attempt.loss,
+            notes=attempt.notes,
+            features={} if attempt.candidates is None else self._kept(attempt.candidates),
+        )
 
     def _evaluate(self, round: int, rules: tuple[str, ...]) -> list[Evaluation]:
         if not rules:
@@ -249,6 +313,13 @@ class Participant:
         return dims
 
     def _build_net(self, train_x: np.ndarray, shelf: NetShelf | None) -> nets.Net:
+        if shelf is None:
+            return self._draw_net(train_x)
+        model = self._spec.model
+        architecture = (repr(model), train_x.shape[1:])
+        return shelf.take(architecture, model.init == "common", lambda: self._draw_net(train_x))
+
+    def _draw_net(self, train_x: np.ndarray) -> nets.Net:
         from models.training import warm_up
 
         model, spec = self._spec.model, self._spec
@@ -264,7 +335,7 @@ class Participant:
         )
         net = self._method.extend_net(net, spec, self._config).to(self._device)
         warm_up(net, spec.training)
-        return shelf.take((repr(model), train_x.shape[1:]), net) if shelf is not None else net
+        return net
 
     def _moved(self, array: np.ndarray) -> Any:
         """Return samples as the method takes them: on the device, or as they are; copied only where they must be."""

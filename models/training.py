@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -44,8 +44,8 @@ def train(client: Client, config: TrainingConfig, seed: int, on_progress: Progre
         TrainingDivergedError: the loss is not finite.
     """
     context = client.context
-    steps = _steps(len(context.train_y), config, seed)
-    optimizer, norms = _optimizer(context.net, config), _batch_norms(context.net)
+    steps = steps_of(len(context.train_y), config, seed)
+    optimizer, norms = make_optimizer(context.net.parameters(), config), batch_norms(context.net)
     stepping = _Stepping(client, optimizer, norms, config.batch_size + 1, config.clip_norm)
     total = torch.zeros((), device=context.device)
     context.net.train()
@@ -54,7 +54,7 @@ def train(client: Client, config: TrainingConfig, seed: int, on_progress: Progre
         total += stepping.step(Batch(context.train_x[picked], context.train_y[picked]))
         if on_progress is not None:
             on_progress(done, len(steps))
-    return _mean_loss(context.client, float(total), len(steps))
+    return mean_loss(context.client, float(total), len(steps))
 
 
 def count_steps(num_samples: int, config: TrainingConfig) -> int:
@@ -65,7 +65,7 @@ def count_steps(num_samples: int, config: TrainingConfig) -> int:
 
 def warm_up(net: nn.Module, config: TrainingConfig) -> None:
     """Make an optimizer and drop it: the first one makes torch load modules for seconds, which no round should pay."""
-    _optimizer(net, config).zero_grad()
+    make_optimizer(net.parameters(), config).zero_grad()
 
 
 @dataclass
@@ -102,7 +102,7 @@ class _Stepping:
         """Add up the gradient of the batch's mean loss, piece by piece, and return that loss."""
         total = torch.zeros((), device=batch.y.device)
         for x, y in zip(batch.x.split(self.size), batch.y.split(self.size), strict=True):
-            with _norms_can_take(self.norms, len(y)):
+            with norms_can_take(self.norms, len(y)):
                 loss = self.client.loss(Batch(x, y))
             share = torch.full_like(loss, len(y) / len(batch.y))
             loss.backward(share)
@@ -119,7 +119,7 @@ def _batch_sizes(num_samples: int, batch_size: int) -> list[int]:
     return sizes
 
 
-def _steps(num_samples: int, config: TrainingConfig, seed: int) -> list[np.ndarray]:
+def steps_of(num_samples: int, config: TrainingConfig, seed: int) -> list[np.ndarray]:
     """Return the rows of each step, from as many epochs as that takes."""
     num_steps, epoch = count_steps(num_samples, config), 0
     steps: list[np.ndarray] = []
@@ -136,12 +136,13 @@ def _batches(num_samples: int, batch_size: int, seed: int, epoch: int) -> list[n
     return [rows[end - size : end] for end, size in zip(ends, np.diff(ends, prepend=0), strict=True)]
 
 
-def _batch_norms(net: nn.Module) -> list[nn.Module]:
+def batch_norms(net: nn.Module) -> list[nn.Module]:
+    """Return the layers of a net that normalise a batch by itself."""
     return [module for module in net.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
 
 
 @contextmanager
-def _norms_can_take(norms: list[nn.Module], size: int) -> Iterator[None]:
+def norms_can_take(norms: list[nn.Module], size: int) -> Iterator[None]:
     """Let batch norm use its running statistics while a single sample passes: it alone has no variance."""
     for norm in norms if size == 1 else ():
         norm.eval()
@@ -152,13 +153,19 @@ def _norms_can_take(norms: list[nn.Module], size: int) -> Iterator[None]:
             norm.train()
 
 
-def _optimizer(net: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
+def make_optimizer(parameters: Iterable[torch.Tensor], config: TrainingConfig) -> torch.optim.Optimizer:
+    """Return the run's optimiser for these parameters, new."""
     if config.optimizer == "adam":
-        return torch.optim.Adam(net.parameters(), lr=config.lr, weight_decay=config.weight_decay)
-    return torch.optim.SGD(net.parameters(), lr=config.lr, momentum=config.momentum, weight_decay=config.weight_decay)
+        return torch.optim.Adam(parameters, lr=config.lr, weight_decay=config.weight_decay)
+    return torch.optim.SGD(parameters, lr=config.lr, momentum=config.momentum, weight_decay=config.weight_decay)
 
 
-def _mean_loss(client: str, total: float, num_steps: int) -> float:
+def mean_loss(client: str, total: float, num_steps: int) -> float:
+    """Return the mean of a training's losses (0.0 without any step).
+
+    Raises:
+        TrainingDivergedError: they are not finite.
+    """
     if not math.isfinite(total):
         raise TrainingDivergedError(f"client {client}: the training loss is {total}; lower [training] lr")
     return total / num_steps if num_steps else 0.0

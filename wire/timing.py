@@ -33,6 +33,11 @@ class Timing(NamedTuple):
         parts = (train_s, evaluate_s, checkpoint_s, encode_s)
         return cls(*(min(MAX_US, max(0, round(part * 1e6))) for part in parts))
 
+    @property
+    def total_s(self) -> float:
+        """All of it, in seconds."""
+        return sum(self) / 1e6
+
     def frame(self) -> bytes:
         """Return the frame that goes behind an update."""
         return _LAYOUT.pack(*self)
