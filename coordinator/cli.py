@@ -94,6 +94,8 @@ def _parser() -> argparse.ArgumentParser:
         live = f"serve a live page of the run, for this machine alone unless told otherwise (default: {DASHBOARD})"
         command.add_argument("--dashboard", nargs="?", const=DASHBOARD, metavar="ADDR", help=live)
     simulate.add_argument("--jobs", type=int, metavar="N", help="work for clients in so many processes (default: 1)")
+    measured = "give the clients the speed and links that another run has measured, in turn"
+    simulate.add_argument("--profiles-from", type=Path, metavar="RUN_DIR", help=measured)
     loopback.add_argument("--clients", type=int, metavar="N", help="how many clients; all of them are waited for")
     status = add("status", _status, "say where a run stands")
     status.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="the run's folder")
@@ -165,6 +167,13 @@ def _loopback(args: argparse.Namespace) -> int:
 def _simulate(args: argparse.Namespace) -> int:
     jobs = [] if args.jobs is None else [f"simulation.jobs={args.jobs}"]
     config, modules, folder = _load_run(args, "simulate", [*jobs, *args.set])
+    if args.profiles_from is not None:
+        from coordinator.virtual.measured import with_profiles_of
+        from models.spec import ConfigError
+
+        if folder is not None:
+            raise ConfigError("--profiles-from: a run that goes on keeps the profiles that it was started with")
+        config = with_profiles_of(config, args.profiles_from)
 
     from coordinator.simulation import simulate
 

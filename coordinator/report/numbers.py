@@ -12,7 +12,9 @@ import msgspec
 from coordinator.report.reading import Run
 from coordinator.report.series import Flow
 
-ROUND_FIGURES = ("status", "reason", "round_s", "coordination_s", "num_accepted", "ok", "failed", "late")
+ROUND_FIGURES = (
+    "status", "reason", "round_s", "coordination_s", "simulated_at_s", "num_accepted", "ok", "failed", "late",
+)  # fmt: skip
 """What is taken as it stands from the line of a round."""
 
 TRAFFIC = ("elements", "predicted_elements", "payload_bytes", "predicted_payload_bytes", "encoded_bytes", "wire_bytes")

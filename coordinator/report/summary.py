@@ -12,6 +12,7 @@ import numpy as np
 from coordinator.accounts import RoundAccount
 from coordinator.accuracy import Accuracies
 from coordinator.prediction import classes_held
+from coordinator.report.simulated import simulated_times
 from coordinator.tally import Cost, Refusals, RoundLine, Traffic
 from coordinator.task_scores import TaskScores
 from models.methods.api import Method
@@ -60,6 +61,7 @@ def make_summary(
     rule = method.default_rule if spec.evaluation.rule == "auto" else spec.evaluation.rule
     completed = totals.completed
     tasks = totals.tasks.summary({line.round for line in completed})
+    simulated = simulated_times(totals.rounds, _accuracy(rule, totals)["best_round"])
     summary: dict[str, Any] = {
         "run_id": spec.run_id,
         "method": spec.method,
@@ -72,6 +74,7 @@ def make_summary(
         "accuracy": _headline(rule, totals),
         "accuracy_by_rule": {rule: _accuracy(rule, totals) for rule in method.rules},
         **({"tasks": tasks} if tasks else {}),
+        **({"simulated": simulated} if simulated else {}),
         "uplink": _traffic(totals.up, mode),
         "downlink": _traffic(totals.down, mode),
         "init": {key: figure for key, figure in _traffic(totals.init, mode).items() if key in Cost._fields},
@@ -151,6 +154,7 @@ def _reason(path: str, mode: str) -> str:
         "accuracy_by_rule": "no completed round was tested by this rule",
         "tasks": "a task's last round was not completed, or not tested by this rule",
         "round_s": "no round was completed without a restart",
+        "simulated": "no completed round was tested by the headline rule",
         "coordination_s": "no round was completed without a restart",
         "memory": "not measured here",
     }.get(top, "not measured")

@@ -14,7 +14,7 @@ from wire.messages import Message, Ready
 
 
 class Begin(Message, frozen=True, array_like=True):
-    """Work for clients of this run; a user's modules are in `modules`, the data set in `samples`, unless it is empty."""
+    """Work for clients of this run; a user's modules are in `modules`, the data set in `samples` unless that is ''."""
 
     tag: ClassVar[int] = 96
     spec: dict[str, Any]
