@@ -104,6 +104,8 @@ class RunRecord:
         self._histogram: dict[str, Any] = {}
         self._closed = False
         self.summary: dict[str, Any] | None = None
+        self.is_batched = False
+        """Whether clients have trained together, so that last bits are not those of a run where they did not."""
         num_exchanges = len(find(config.method_name).exchanges)
         self._store = Store(None if self._in_memory else folder.store_path, self._notify, self._failed)
         if "mode" not in self._store.meta():
@@ -334,7 +336,8 @@ class RunRecord:
             "trainer_peak_rss_bytes": max(trainers, default=0) or None,
         }
         known = {name: max(peak or 0, self._peaks.get(name) or 0) or None for name, peak in memory.items()}
-        self.summary = {**ledger.summary(self._mode, known, versions), "outcome": outcome}
+        marks = {"batched": True} if self.is_batched else {}
+        self.summary = {**ledger.summary(self._mode, known, versions), **marks, "outcome": outcome}
         self.folder.write_summary(self.summary)
 
 

@@ -34,7 +34,7 @@ from coordinator.virtual.clock import Arrival, SimulatedClock
 from coordinator.virtual.fleet import Fleet, Trip
 from coordinator.virtual.hosts import ClientHost
 from coordinator.virtual.jobs import ClientsFailedError
-from coordinator.virtual.opening import open_host
+from coordinator.virtual.opening import open_host, settle_batched, setup_of
 from models import methods
 from models.data import ClientParts
 from models.partition import named_rows
@@ -130,11 +130,9 @@ class Simulation:
         costs = [self._cost_of_constant(constant) for constant in made]
         parts = ClientParts(self._spec)
         self._record.write_indices(named_rows(parts.splits))
-        self._host = open_host(
-            self._config, self._spec, self._record.folder, self._modules, parts, self._fleet.counts_flops
-        )
+        host = self._open_host(parts, made)
         announced: dict[str, Ready] = {}
-        async with contextlib.aclosing(self._host.begin(self._names, made)) as answers:
+        async with contextlib.aclosing(host.begin(self._names, made)) as answers:
             async for client, ready, notes, flops in answers:
                 announced[client] = ready
                 self._tell(client, notes)
@@ -143,6 +141,17 @@ class Simulation:
                     self._ledger.init_sent(client, cost)
                 self._ledger.announce(client, ready)
         self._record.write_histogram(self._spec, announced)
+
+    def _open_host(self, parts: ClientParts, constants: list[Constant]) -> ClientHost:
+        """See who works for the clients, and write down what was left open in the settings."""
+        folder, where = self._record.folder, (self._spec, self._record.folder, self._fleet.counts_flops)
+        config = settle_batched(self._config, setup_of(self._config, *where), parts, constants)
+        if config != self._config:
+            self._record.display.note(f"[simulation] batched = 'auto': {str(config.simulation.batched).lower()}")
+            folder.write_config(config)
+        self._record.is_batched = config.simulation.batched is True
+        self._host = host = open_host(config, setup_of(config, *where), folder, self._modules, parts)
+        return host
 
     def _cost_of_constant(self, constant: Constant) -> Cost:
         message = ConstantMessage(self._token, constant.name, constant.digest)

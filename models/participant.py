@@ -24,6 +24,7 @@ from wire.payload import EMPTY, Payload
 if TYPE_CHECKING:
     import torch
 
+    from models.batched import Together, Trained
     from models.training import Progress
 
 
@@ -226,6 +227,26 @@ class Participant:
         if attempt.declared.trains and not attempt.is_last_evaluation:
             attempt.loss = self._client.local_train(attempt.declared.name, attempt.seed, on_progress)
         attempt.train_s = time.perf_counter() - started
+
+    def trains(self, exchange: int) -> bool:
+        """Say whether this exchange trains a net; the number of exchanges stands for the last evaluation."""
+        exchanges = self._method.exchanges
+        return self._method.needs_net and exchange < len(exchanges) and exchanges[exchange].trains
+
+    def can_batch(self, exchange: int) -> bool:
+        """Say whether it does so in a way that many clients can share."""
+        return self.trains(exchange) and self._client.can_batch(self._method.exchanges[exchange].name)
+
+    def join(self, together: Together, attempt: Attempt) -> None:
+        """Train with others, in place of `train`: the net is free for the next one after this, until `leave`."""
+        self._client.before_training(attempt.declared.name, attempt.seed)
+        together.add(self._client, attempt.seed)
+
+    def leave(self, attempt: Attempt, trained: Trained, train_s: float) -> None:
+        """Take up what training together has made of this client, in such a time."""
+        self._client.context.net.load_state_dict(trained.state, strict=False)
+        self._client.after_training()
+        attempt.loss, attempt.train_s = trained.loss, train_s
 
     def hand_over(self, attempt: Attempt) -> Outcome:
         """Do the last part of `perform`: make the uplink, and test the local model if that is due."""

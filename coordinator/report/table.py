@@ -61,8 +61,9 @@ def final_table(summary: Mapping[str, Any]) -> str:
 def _title(summary: Mapping[str, Any]) -> str:
     rounds = f"{summary['rounds_completed']} of {summary['num_rounds']} rounds"
     failed = summary.get("rounds_failed")
+    mode = f"{summary['mode']}, batched" if summary.get("batched") else summary["mode"]
     return (
-        f"{summary['method']} ({summary['mode']}): {rounds} completed{f', {failed} failed' if failed else ''}, "
+        f"{summary['method']} ({mode}): {rounds} completed{f', {failed} failed' if failed else ''}, "
         f"{summary['num_clients']} clients, seed {summary['seed']}"
     )
 

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
 from coordinator.loopback_clients import client_names
+from coordinator.virtual.batching import Batching
+from coordinator.virtual.held import HeldClients
 from models.audit import keep_features
 from models.client_states import ClientStates
 from models.data import ClientParts
@@ -28,7 +28,7 @@ from wire.timing import Timing
 if TYPE_CHECKING:
     import numpy as np
 
-    from models.participant import Participant
+    from models.participant import Attempt, Participant
     from wire.tensors import Buffer
 
 
@@ -44,6 +44,7 @@ class Setup:
         keeps_states: whether their states are kept there, so that another process can go on with them.
         cache_bytes: what may be held of clients that have no work now.
         counts_flops: whether `Announced.flops` is wanted.
+        batched: whether clients train together where they can.
     """
 
     spec: RunSpec
@@ -53,6 +54,7 @@ class Setup:
     keeps_states: bool
     cache_bytes: int
     counts_flops: bool = False
+    batched: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,87 +91,108 @@ class Done(NamedTuple):
     notes: list[str]
 
 
+class _Work(NamedTuple):
+    """A client that has taken up its task."""
+
+    client: str
+    participant: Participant
+    states: ClientStates
+    task: Task
+    attempt: Attempt
+    restore_s: float
+
+
 class VirtualClients:
     """Works for the clients of a run in this process."""
 
     def __init__(self, setup: Setup, parts: ClientParts, constants: Mapping[str, Mapping[str, np.ndarray]]) -> None:
-        from models.participant import NetShelf
-
+        names = client_names(setup.spec.data.num_clients)
         self._setup = setup
-        self._method = find(setup.spec.method)
-        self._parts = parts
-        self._constants = constants
-        self._shelf = NetShelf()
-        self._indices = {name: index for index, name in enumerate(client_names(setup.spec.data.num_clients))}
-        self._held: dict[str, Participant] = {}
-        self._held_bytes = 0
+        self._num_exchanges = len(find(setup.spec.method).exchanges)
+        self._held = HeldClients(setup.spec, names, parts, constants, setup.cache_bytes)
         self._states: dict[str, ClientStates] = {}
+        self._batching = Batching(
+            {name: setup.spec.model.name_for(index) for index, name in enumerate(names)},
+            {name: len(split.train) for name, split in zip(names, parts.splits, strict=True)},
+        )
 
     def announce(self, client: str) -> Announced:
         """Build a client and return what it announces."""
-        participant, notes = self._build(client)
-        self._hold(client, participant)
+        participant, notes = self._held.build(client)
+        self._held.hold(client, participant)
         ready = Ready(self._setup.run, **dataclasses.asdict(participant.announcement))
         return Announced(client, ready, notes, participant.count_flops() if self._setup.counts_flops else 0)
 
     def perform(self, assignment: Assignment, kept: Mapping[str, int]) -> Iterator[Done]:
-        """Do one exchange for each of these clients, one after the other; `kept` is by client."""
-        for client, round in kept.items():
-            yield self._perform(client, assignment.frames(round, self._setup.max_message_bytes))
+        """Do one exchange for each of these clients, together if that is wanted and can be; `kept` is by client."""
+        tasks = {client: assignment.frames(round, self._setup.max_message_bytes) for client, round in kept.items()}
+        if self._setup.batched:
+            for group in self._batching.groups(list(tasks), assignment.exchange, self._held.show):
+                yield from self._perform_together({client: tasks.pop(client) for client in group}, assignment.exchange)
+        for client, frames in tasks.items():
+            yield self._perform(client, frames)
 
     def _perform(self, client: str, frames: list[Buffer]) -> Done:
+        work = self._begin(client, frames)
+        work.participant.train(work.attempt)
+        return self._finish(work)
+
+    def _perform_together(self, tasks: Mapping[str, list[Buffer]], exchange: int) -> Iterator[Done]:
+        """Do one exchange for clients that train together, or one by one if it turns out that they cannot."""
+        from models.batched import Together
+
+        together, works = Together(self._setup.spec.training), []
+        for client, frames in tasks.items():
+            works.append(self._begin(client, frames))
+            works[-1].participant.join(together, works[-1].attempt)
+        started = time.perf_counter()
+        try:
+            trained = together.train()
+        except RuntimeError as error:  # what torch raises where it cannot compute many at once
+            self._batching.give_up(list(tasks), exchange, error)
+            yield from (self._perform(client, frames) for client, frames in tasks.items())
+            return
+        train_s = (time.perf_counter() - started) / len(works)
+        for work, made in zip(works, trained, strict=True):
+            work.participant.leave(work.attempt, made, train_s)
+            yield self._finish(work)
+
+    def _begin(self, client: str, frames: list[Buffer]) -> _Work:
+        """Let a client take up its task, as it comes in these frames."""
         task, packed = decode(frames, max_bytes=self._setup.max_message_bytes)
         assert isinstance(task, Task)
         assert packed is not None
-        participant, states = self._take(client), self._states_of(client)
+        participant, states = self._held.take(client), self._states_of(client)
         started = time.monotonic()
         participant.load(states.begin(task.round, task.exchange, task.kept))
-        restored = time.monotonic()
-        outcome = participant.perform(task.round, task.exchange, task.base, unpack(packed))
+        restore_s = time.monotonic() - started
+        attempt = participant.take_up(task.round, task.exchange, task.base, unpack(packed))
+        return _Work(client, participant, states, task, attempt, restore_s)
+
+    def _finish(self, work: _Work) -> Done:
+        """Let a client that has trained hand over its update, and keep its state."""
+        client, participant, states, task, attempt, restore_s = work
+        outcome = participant.hand_over(attempt)
         performed = time.monotonic()
         update = Update(task.run, task.round, task.exchange, [Evaluation(*tested) for tested in outcome.evaluations])
         made = encode(update, pack(outcome.uplink), self._setup.max_message_bytes)
         encoded = time.monotonic()
         states.save(task.round, task.exchange, participant.arrays())
         if outcome.features:
-            keep_features(self._setup.folder / client, task.round, outcome.features)
-        checkpoint_s = restored - started + time.monotonic() - encoded
+            folder = self._setup.folder / client
+            folder.mkdir(parents=True, exist_ok=True)
+            keep_features(folder, task.round, outcome.features)
+        checkpoint_s = restore_s + time.monotonic() - encoded
         timing = Timing.of_seconds(outcome.train_s, outcome.evaluate_s, checkpoint_s, encoded - performed)
-        self._hold(client, participant)
-        return Done(client, made, timing, outcome.notes)
-
-    def _take(self, client: str) -> Participant:
-        """Return a client, held or built anew."""
-        participant = self._held.pop(client, None)
-        if participant is None:
-            return self._build(client)[0]
-        self._held_bytes -= participant.num_bytes
-        return participant
-
-    def _hold(self, client: str, participant: Participant) -> None:
-        """Hold a client in place of those that were asked longest ago."""
-        self._held[client] = participant
-        self._held_bytes += participant.num_bytes
-        while self._held_bytes > self._setup.cache_bytes and len(self._held) > 1:
-            self._take(next(iter(self._held)))
-
-    def _build(self, client: str) -> tuple[Participant, list[str]]:
-        """Return a client in its initial state, and notes on its samples."""
-        from models.participant import Participant
-
-        spec, index = self._setup.spec, self._indices[client]
-        model = msgspec.structs.replace(spec.model, name=spec.model.name_for(index))
-        spec = msgspec.structs.replace(spec, model=model)
-        data, training = self._parts.client(index), spec.training
-        where = (training.device, training.threads, self._shelf)
-        return Participant(spec, self._method, client, data, self._constants, *where), data.notes
+        self._held.hold(client, participant)
+        return Done(client, made, timing, [*outcome.notes, *self._batching.take_notes()])
 
     def _states_of(self, client: str) -> ClientStates:
         """Return a client's states: those on disk as they are now, because another process may have changed them."""
         folder = self._setup.folder / client if self._setup.keeps_states else None
         if folder is None and client in self._states:
             return self._states[client]
-        states = ClientStates(folder, self._setup.spec.run_id, len(self._method.exchanges), durable=False)
+        states = ClientStates(folder, self._setup.spec.run_id, self._num_exchanges, durable=False)
         if folder is None:
             self._states[client] = states
         return states

@@ -57,7 +57,14 @@ class Job:
             sys.path.append(begin.modules)
         spec = read_spec(begin.spec)
         self._setup = Setup(
-            spec, begin.run, begin.max_message_bytes, Path(begin.folder), True, begin.cache_bytes, begin.counts_flops
+            spec=spec,
+            run=begin.run,
+            max_message_bytes=begin.max_message_bytes,
+            folder=Path(begin.folder),
+            keeps_states=True,
+            cache_bytes=begin.cache_bytes,
+            counts_flops=begin.counts_flops,
+            batched=begin.batched,
         )
         parts = ClientParts(spec, read_shared(Path(begin.samples)) if begin.samples else None)
         constants = constants_of([self._constant() for _ in range(begin.num_constants)])

@@ -83,8 +83,8 @@ def test_who_is_not_there_is_not_asked(pairs: PairsRun, tmp_path: Path) -> None:
 def test_too_few_clients_fail_the_round_after_the_longest_wait(pairs: PairsRun, tmp_path: Path) -> None:
     settings = {"min_available_clients": 3, "max_exchange_s": 100.0, "deadline_s": 50.0, "max_failed_rounds": 5}
     pairs.configure(run={"num_rounds": 12})
-    tables = {"round": settings, "data": {"num_clients": 4}}
-    pairs.configure(**tables, simulation={"profiles": ["half"], "own": {"half": {"availability": 0.8, **QUICK}}})
+    simulation = {"profiles": ["often"], "own": {"often": {"availability": 0.8, **QUICK}}}
+    pairs.configure(round=settings, data={"num_clients": 4}, simulation=simulation)
     simulated_here(tmp_path / "simulated", ["--config", str(pairs.config_path)])
     lines = round_lines(tmp_path)
     failed = [line["reason"] for line in lines if line["status"] == "failed"]

@@ -11,9 +11,10 @@ from coordinator.tally import Refusals, RoundLine, Traffic
 
 
 def round_line(round: int, simulated_at_s: float | None) -> RoundLine:
-    none = Traffic()
-    fields = (round, "completed", "", "", 0.1, 0.1, 2, 0, 0, 2, none, none, [], none, Refusals())
-    return RoundLine(*fields, simulated_at_s=simulated_at_s)  # type: ignore[arg-type]
+    none, refusals = Traffic(), Refusals()
+    return RoundLine(
+        round, "completed", "", "", 0.1, 0.1, 2, 0, 0, 2, none, none, [], none, refusals, simulated_at_s=simulated_at_s
+    )
 
 
 ROUNDS = [round_line(1, 2.0), round_line(2, 5.0), round_line(3, 6.0)]

@@ -11,7 +11,8 @@ from tests.models.small_run import make_spec
 from wire.messages import Ready
 
 CLIENTS = [f"client-{index:02d}" for index in range(50)]
-READY = Ready(1, 10, 5, [4, 6, 0, 0], [5, 0, 0, 0], 6, 100, 0)
+COUNTS = [4, 6, 0, 0]
+READY = Ready(1, 10, 10, class_counts=COUNTS, test_counts=COUNTS, feature_dim=6, num_parameters=100, num_buffers=0)
 
 
 def fleet(*profiles: Profile, coordinator_s: float = 0.0) -> Fleet:
