@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import time
+import warnings
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -75,7 +76,9 @@ class Together:
             RuntimeError: the loss or the net cannot be computed for many at once.
         """
         longest_first = sorted(range(len(self._members)), key=lambda index: -len(self._members[index].steps))
-        trained = _Training([self._members[index] for index in longest_first], self._config).run()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*performance drop")  # `pays_off` is for finding that out
+            trained = _Training([self._members[index] for index in longest_first], self._config).run()
         return [made for _, made in sorted(zip(longest_first, trained, strict=True), key=lambda item: item[0])]
 
 

@@ -56,7 +56,7 @@ def test_every_kind_of_net_trains_together_or_says_why_not(net: str, tmp_path: P
         "model.patch_size=4",
         "training.local_steps=2",
         "run.num_rounds=1",
-        "training.batch_size=4",
+        "gate.max_abs=1e15",
     )
     alone, together = simulated(tmp_path / "alone", "false", *more), simulated(tmp_path / "together", "true", *more)
     fell_back = "one after the other" in log_of(tmp_path / "together")
