@@ -94,6 +94,11 @@ def _parser() -> argparse.ArgumentParser:
         live = f"serve a live page of the run, for this machine alone unless told otherwise (default: {DASHBOARD})"
         command.add_argument("--dashboard", nargs="?", const=DASHBOARD, metavar="ADDR", help=live)
     simulate.add_argument("--jobs", type=int, metavar="N", help="work for clients in so many processes (default: 1)")
+    engine = "who works for clients: processes of this machine, or Ray (default: own)"
+    simulate.add_argument("--engine", choices=["own", "ray"], help=engine)
+    simulate.add_argument(
+        "--ray-address", metavar="ADDR", help="join this Ray cluster, such as ray://head:10001 or auto"
+    )
     measured = "give the clients the speed and links that another run has measured, in turn"
     simulate.add_argument("--profiles-from", type=Path, metavar="RUN_DIR", help=measured)
     loopback.add_argument("--clients", type=int, metavar="N", help="how many clients; all of them are waited for")
@@ -165,8 +170,9 @@ def _loopback(args: argparse.Namespace) -> int:
 
 
 def _simulate(args: argparse.Namespace) -> int:
-    jobs = [] if args.jobs is None else [f"simulation.jobs={args.jobs}"]
-    config, modules, folder = _load_run(args, "simulate", [*jobs, *args.set])
+    given = {"jobs": args.jobs, "engine": args.engine, "ray_address": args.ray_address}
+    chosen = [f"simulation.{key}={value}" for key, value in given.items() if value is not None]
+    config, modules, folder = _load_run(args, "simulate", [*chosen, *args.set])
     if args.profiles_from is not None:
         from coordinator.virtual.measured import with_profiles_of
         from models.spec import ConfigError

@@ -25,6 +25,9 @@ CHANGEABLE = (
     "report.tensorboard",
     "report.mlflow",
     "report.dashboard",
+    "simulation.engine",
+    "simulation.ray_address",
+    "simulation.ray_gpus",
     "simulation.jobs",
     "simulation.cache_bytes",
 )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -19,14 +17,21 @@ def share(dataset: Dataset, folder: Path) -> Dataset | None:
     folder.mkdir(parents=True, exist_ok=True)
     np.save(folder / "x.npy", dataset.x, allow_pickle=False)
     np.save(folder / "y.npy", dataset.y, allow_pickle=False)
-    none = np.zeros(0, np.int64)
-    about = msgspec.json.encode({**vars(replace(dataset, x=none, y=none)), "x": None, "y": None})
-    (folder / "about.json").write_bytes(about)
+    (folder / "about.json").write_bytes(about(dataset))
     return read_shared(folder)
 
 
 def read_shared(folder: Path) -> Dataset:
     """Return the data set that `share` wrote; its arrays take no memory of this process's own."""
-    about: dict[str, Any] = msgspec.json.decode((folder / "about.json").read_bytes())
     x, y = (np.load(folder / name, mmap_mode="r", allow_pickle=False).view(np.ndarray) for name in ("x.npy", "y.npy"))
-    return Dataset(**{**about, "x": x, "y": y})
+    return of_parts((folder / "about.json").read_bytes(), x, y)
+
+
+def about(dataset: Dataset) -> bytes:
+    """Return all that a data set is beside its samples and labels."""
+    return msgspec.json.encode({name: part for name, part in vars(dataset).items() if name not in ("x", "y")})
+
+
+def of_parts(about: bytes, x: np.ndarray, y: np.ndarray) -> Dataset:
+    """Return the data set that was taken apart."""
+    return Dataset(x, y, **msgspec.json.decode(about))

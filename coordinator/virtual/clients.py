@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from coordinator.loopback_clients import client_names
 from coordinator.virtual.batching import Batching
@@ -91,12 +91,40 @@ class Done(NamedTuple):
     notes: list[str]
 
 
+class States(Protocol):
+    """What a client holds across exchanges; see `models.client_states`."""
+
+    def begin(self, round: int, exchange: int, kept: int) -> Mapping[str, np.ndarray] | None:
+        """Return the state that an exchange begins from."""
+
+    def save(self, round: int, exchange: int, arrays: Mapping[str, np.ndarray]) -> None:
+        """Hold the state after an exchange."""
+
+
+class StateShelf:
+    """Where the states of a run's clients are: on disk, as they are there now, or in this process's memory."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._num_exchanges = len(find(setup.spec.method).exchanges)
+        self._in_memory: dict[str, ClientStates] = {}
+
+    def __call__(self, client: str) -> ClientStates:
+        """Return a client's states."""
+        if self._setup.keeps_states:
+            return self._open(self._setup.folder / client)
+        return self._in_memory.setdefault(client, self._open(None))
+
+    def _open(self, folder: Path | None) -> ClientStates:
+        return ClientStates(folder, self._setup.spec.run_id, self._num_exchanges, durable=False)
+
+
 class _Work(NamedTuple):
     """A client that has taken up its task."""
 
     client: str
     participant: Participant
-    states: ClientStates
+    states: States
     task: Task
     attempt: Attempt
     restore_s: float
@@ -105,12 +133,18 @@ class _Work(NamedTuple):
 class VirtualClients:
     """Works for the clients of a run in this process."""
 
-    def __init__(self, setup: Setup, parts: ClientParts, constants: Mapping[str, Mapping[str, np.ndarray]]) -> None:
+    def __init__(
+        self,
+        setup: Setup,
+        parts: ClientParts,
+        constants: Mapping[str, Mapping[str, np.ndarray]],
+        states: Callable[[str], States] | None = None,
+    ) -> None:
+        """Take samples and constants, and where a client's states are, by default as the setup says."""
         names = client_names(setup.spec.data.num_clients)
         self._setup = setup
-        self._num_exchanges = len(find(setup.spec.method).exchanges)
         self._held = HeldClients(setup.spec, names, parts, constants, setup.cache_bytes)
-        self._states: dict[str, ClientStates] = {}
+        self._states_of = states or StateShelf(setup)
         self._batching = Batching(
             {name: setup.spec.model.name_for(index) for index, name in enumerate(names)},
             {name: len(split.train) for name, split in zip(names, parts.splits, strict=True)},
@@ -186,13 +220,3 @@ class VirtualClients:
         timing = Timing.of_seconds(outcome.train_s, outcome.evaluate_s, checkpoint_s, encoded - performed)
         self._held.hold(client, participant)
         return Done(client, made, timing, [*outcome.notes, *self._batching.take_notes()])
-
-    def _states_of(self, client: str) -> ClientStates:
-        """Return a client's states: those on disk as they are now, because another process may have changed them."""
-        folder = self._setup.folder / client if self._setup.keeps_states else None
-        if folder is None and client in self._states:
-            return self._states[client]
-        states = ClientStates(folder, self._setup.spec.run_id, self._num_exchanges, durable=False)
-        if folder is None:
-            self._states[client] = states
-        return states

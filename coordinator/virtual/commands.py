@@ -7,9 +7,14 @@ behind it. `Failed` in place of any answer ends the job.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+import msgspec
+
 from coordinator.commands import ConstantMade
+from coordinator.virtual.clients import Setup
+from models.spec import read_spec
 from wire.messages import Message, Ready
 
 
@@ -27,6 +32,36 @@ class Begin(Message, frozen=True, array_like=True):
     modules: str
     samples: str
     num_constants: int
+
+    @classmethod
+    def of(cls, setup: Setup, modules: Path, samples: Path | None, num_constants: int) -> Begin:
+        """Return the command that hands a setup to another process, which keeps states where this one does."""
+        return cls(
+            spec=msgspec.to_builtins(setup.spec),
+            run=setup.run,
+            max_message_bytes=setup.max_message_bytes,
+            folder=str(setup.folder),
+            cache_bytes=setup.cache_bytes,
+            counts_flops=setup.counts_flops,
+            batched=setup.batched,
+            modules=str(modules.resolve()),
+            samples=str(samples.resolve()) if samples else "",
+            num_constants=num_constants,
+        )
+
+    @property
+    def setup(self) -> Setup:
+        """The setup that was handed over."""
+        return Setup(
+            spec=read_spec(self.spec),
+            run=self.run,
+            max_message_bytes=self.max_message_bytes,
+            folder=Path(self.folder),
+            keeps_states=True,
+            cache_bytes=self.cache_bytes,
+            counts_flops=self.counts_flops,
+            batched=self.batched,
+        )
 
 
 class Announce(Message, frozen=True, array_like=True):

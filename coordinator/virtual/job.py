@@ -16,11 +16,11 @@ from pathlib import Path
 from coordinator.commands import ConstantMade
 from coordinator.server_half import Constant
 from coordinator.virtual import commands
-from coordinator.virtual.clients import Assignment, Setup, VirtualClients
+from coordinator.virtual.clients import Assignment, VirtualClients
 from coordinator.virtual.hosts import constants_of
 from models.data import ClientParts
 from models.shared_data import read_shared
-from models.spec import ConfigError, read_spec
+from models.spec import ConfigError
 from wire.encoding import Packed, decode, encode
 from wire.errors import EncodeError
 from wire.limits import PIPE_BYTES
@@ -55,18 +55,8 @@ class Job:
         assert isinstance(begin, commands.Begin)
         if begin.modules not in sys.path:
             sys.path.append(begin.modules)
-        spec = read_spec(begin.spec)
-        self._setup = Setup(
-            spec=spec,
-            run=begin.run,
-            max_message_bytes=begin.max_message_bytes,
-            folder=Path(begin.folder),
-            keeps_states=True,
-            cache_bytes=begin.cache_bytes,
-            counts_flops=begin.counts_flops,
-            batched=begin.batched,
-        )
-        parts = ClientParts(spec, read_shared(Path(begin.samples)) if begin.samples else None)
+        self._setup = begin.setup
+        parts = ClientParts(self._setup.spec, read_shared(Path(begin.samples)) if begin.samples else None)
         constants = constants_of([self._constant() for _ in range(begin.num_constants)])
         self._clients = VirtualClients(self._setup, parts, constants)
 

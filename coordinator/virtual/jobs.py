@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ import msgspec
 from coordinator.commands import ConstantMade
 from coordinator.server_half import Constant
 from coordinator.virtual import commands
+from coordinator.virtual.batching import shares
 from coordinator.virtual.clients import Announced, Assignment, Done
 from models.spec import ConfigError
 from wire.encoding import decode, encode
@@ -27,9 +28,6 @@ from wire.limits import PIPE_BYTES
 from wire.messages import Message
 from wire.sockets.child import Child, Frames
 from wire.timing import Timing
-
-GROUP_SIZE = 20
-"""So many clients a job is asked for at once where clients train together."""
 
 MAX_TRIES = 3
 """How often a client may be asked before the run is given up."""
@@ -158,16 +156,11 @@ class JobClients:
         async def ask(job: _Job, clients: Sequence[str]) -> None:
             await job.ask(commands.Perform({client: kept[client] for client in clients}), assignment)
 
-        async for head, *frames in self._answers(self._shares(kept), ask):
+        in_shares = shares(kept, self._num_train, self._num_jobs if self._begin.batched else 0)
+        async for head, *frames in self._answers(in_shares, ask):
             message, _ = decode([head], commands.COMMANDS)
             assert isinstance(message, commands.Performed)
             yield Done(message.client, [*frames], Timing(*message.timing), message.notes)
-
-    def _shares(self, clients: Iterable[str]) -> list[list[str]]:
-        """Return the clients one by one, or in as many groups as jobs, of `GROUP_SIZE` at most, where groups train."""
-        longest_first = sorted(clients, key=lambda client: (-self._num_train[client], client))
-        size = min(GROUP_SIZE, -(-len(longest_first) // self._num_jobs)) if self._begin.batched else 1
-        return [longest_first[begin : begin + size] for begin in range(0, len(longest_first), size)]
 
     def stop(self) -> None:
         """End what is being yielded."""

@@ -60,20 +60,13 @@ def _pays_off(held: HeldClients, clients: Sequence[str]) -> bool:
 
 def open_host(config: RunConfig, setup: Setup, folder: RunFolder, modules: Path, parts: ClientParts) -> ClientHost:
     """Return who works for the clients; jobs read the data set from the run folder wherever that is possible."""
-    section, spec = config.simulation, setup.spec
+    section, threads, answer_s = config.simulation, config.training.threads, config.round.max_exchange_s
+    if section.engine == "ray":
+        from coordinator.virtual.ray_clients import RayClients
+
+        return RayClients(setup, parts, modules, section, answer_s)
     if section.jobs == 1:
         return OwnClients(setup, parts)
-    shared = share(parts.dataset, folder.samples_path)
-    begin = Begin(
-        spec=msgspec.to_builtins(spec),
-        run=setup.run,
-        max_message_bytes=setup.max_message_bytes,
-        folder=str(setup.folder),
-        cache_bytes=setup.cache_bytes,
-        counts_flops=setup.counts_flops,
-        batched=setup.batched,
-        modules=str(modules.resolve()),
-        samples=str(folder.samples_path.resolve()) if shared is not None else "",
-        num_constants=0,
-    )
-    return JobClients(begin, section.jobs, folder.log_path, spec.training.threads, config.round.max_exchange_s)
+    samples = folder.samples_path if share(parts.dataset, folder.samples_path) is not None else None
+    begin = Begin.of(setup, modules, samples, num_constants=0)
+    return JobClients(begin, section.jobs, folder.log_path, threads, answer_s)

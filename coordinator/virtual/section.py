@@ -11,8 +11,14 @@ from models.spec import NotNegativeReal, Positive, Section
 
 
 class SimulationSection(Section, frozen=True):
-    """`[simulation]`; no other command heeds it, and of its keys only profiles and `batched` change any result."""
+    """`[simulation]`; no other command heeds it, and of its keys only profiles and `batched` change any result.
 
+    Jobs are processes of this machine; with Ray, work goes wherever that has room.
+    """
+
+    engine: Literal["own", "ray"] = "own"
+    ray_address: str = ""
+    ray_gpus: NotNegativeReal = 0.0
     jobs: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
     batched: bool | Literal["auto"] = False
     cache_bytes: Positive = 512 * 1024 * 1024

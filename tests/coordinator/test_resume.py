@@ -84,6 +84,9 @@ def test_settings_that_change_no_result_may_differ(tmp_path: Path) -> None:
         "true",
         "true",
         "127.0.0.1:7073",
+        "ray",
+        "auto",
+        "0.5",
         "2",
         "1000",
     )
