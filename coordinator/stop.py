@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psutil
 
+from coordinator.holder import holder
 from coordinator.run_folder import RunFolder
 from wire.exit_codes import ExitCode
 
@@ -21,7 +22,7 @@ def stop(path: Path) -> ExitCode:
         ConfigError: there is no run folder.
     """
     folder = RunFolder.open(path)
-    process = _holder(Path(f"{folder.store_path}.lock"))
+    process = holder(folder)
     if process is None:
         print(f"{folder.run_id} does not run on this machine; its outcome: {_outcome(folder)}")
         return ExitCode.FINISHED
@@ -34,16 +35,6 @@ def stop(path: Path) -> ExitCode:
         time.sleep(0.02)
     print(f"{folder.run_id} is stopped; its outcome: {_outcome(folder)}")
     return ExitCode.FINISHED
-
-
-def _holder(lock: Path) -> psutil.Process | None:
-    """Return the process that has a store's lock (`schema.lock_store`) open, None if there is none here."""
-    try:
-        process = psutil.Process(int(lock.read_text()))
-        is_open = str(lock.resolve()) in {file.path for file in process.open_files()}
-    except (OSError, ValueError, psutil.Error):
-        return None
-    return process if is_open else None
 
 
 def _outcome(folder: RunFolder) -> str:

@@ -20,17 +20,23 @@ from edge_client import commands
 from edge_client import session_events as session
 from edge_client.config import ClientConfig
 from edge_client.keys import Keys
+from edge_client.limits import limit
 from edge_client.local_state import client_folder, held_digests
-from edge_client.session import Session
+from edge_client.schedule import Schedule
+from edge_client.session import Link, Session
 from models.failpoints import reach
+from models.settings import split_address
 from models.spec import ConfigError
 from wire.encoding import decode, encode, encoded_bytes
 from wire.errors import DecodeError
 from wire.exit_codes import ExitCode
 from wire.limits import PIPE_BYTES
 from wire.messages import Goodbye, Hello, Message, Ping, Progress, Ready, Update, Welcome
-from wire.sockets.child import Child, end_with_parent, peak_rss_bytes
+from wire.sockets.child import Child, peak_rss_bytes
 from wire.sockets.knock import mechanism_at
+from wire.sockets.names import look_up
+from wire.sockets.pipe import end_with_parent
+from wire.sockets.service import ServiceManager
 from wire.sockets.zeromq import Context, Dealer, Loss, mismatch
 from wire.timing import split_timing
 from wire.version import PROTOCOL_VERSION
@@ -51,9 +57,12 @@ class ClientApp:
         self._folder = client_folder(config)
         self._incarnation = int.from_bytes(os.urandom(7), "big")
         self._session = Session(self._incarnation, once)
+        self._service = ServiceManager()
         self._context = Context(io_threads=1)
         self._dealer: Dealer | None = None
         self._trainer: Child | None = None
+        self._is_halted = False
+        self._schedule = Schedule(config.schedule, self._permit)
         self._handling: set[asyncio.Task[None]] = set()
         self._welcome: Welcome | None = None
         self._incoming: list[bytes] = []
@@ -71,6 +80,8 @@ class ClientApp:
             session.PassConstant: self._pass_constant,
             session.StartTask: self._start_task,
             session.RestartTrainer: self._restart_trainer,
+            session.HaltTrainer: lambda halt: self._halt_trainer(True),
+            session.ResumeTrainer: lambda resume: self._halt_trainer(False),
             session.EndTrainer: self._end_trainer,
             session.Exit: lambda end: self._end(end.code, end.reason),
             session.Say: lambda told: say(f"{self._config.client.id}: {told.text}"),
@@ -82,11 +93,17 @@ class ClientApp:
         self._ended: asyncio.Future[tuple[ExitCode, str]] = self._loop.create_future()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._end, ExitCode.INTERRUPTED, f"stopped by {number.name}")
+        self._loop.add_signal_handler(signal.SIGUSR1, self._schedule.pause, True)
+        self._loop.add_signal_handler(signal.SIGUSR2, self._schedule.pause, False)
         if lifeline is not None:
             end_with_parent()
             self._loop.add_reader(lifeline, self._end, ExitCode.INTERRUPTED, "its parent is gone")
+        self._service.ready(self._loop)
         self._feed(session.Ticked(self._loop.time()))
+        schedule = self._loop.create_task(self._schedule.watch())
+        self._watch(schedule)
         code, reason = await self._ended
+        schedule.cancel()
         if lifeline is not None:
             self._loop.remove_reader(lifeline)
         await self._leave(reason)
@@ -94,6 +111,7 @@ class ClientApp:
         return code
 
     async def _leave(self, reason: str) -> None:
+        self._service.stopping()
         if self._timer is not None:
             self._timer.cancel()
         self._send(Goodbye(reason))
@@ -103,6 +121,9 @@ class ClientApp:
         if self._trainer is not None:
             await self._trainer.stop()
         self._context.destroy(linger=500)
+
+    def _permit(self, waits_for: str) -> None:
+        self._feed(session.Permitted(waits_for, self._loop.time()))
 
     def _end(self, code: ExitCode, reason: str) -> None:
         if not self._ended.done():
@@ -147,6 +168,7 @@ class ClientApp:
         own, server_key = self._keys or (None, "")
         dealer = Dealer(self._context, address, MAX_INCOMING_BYTES, self._on_message, on_lost, own, server_key)
         self._dealer = dealer
+        self._watch(self._loop.create_task(self._look_up(dealer)))
         version = (PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor)
         device = {"machine": platform.machine(), "python": platform.python_version(), "cores": os.cpu_count() or 0}
         held = held_digests(self._folder)
@@ -159,6 +181,15 @@ class ClientApp:
             self._link_refused(reason)
         else:
             self._link_lost(reason)
+
+    async def _look_up(self, dealer: Dealer) -> None:
+        """Tell of a name that is not found: libzmq keeps that to itself."""
+        host, _ = split_address(self._config.coordinator.address) or ("", 0)
+        try:
+            await look_up(host)
+        except OSError as error:
+            if dealer is self._dealer and self._session.link is Link.JOINING:
+                self._link_lost(f"{host} does not resolve: {error.strerror}")
 
     async def _look_closer(self, dealer: Dealer, reason: str) -> None:
         """Tell a coordinator that has other keys, or none, from nobody: all end a connection without a word."""
@@ -196,7 +227,7 @@ class ClientApp:
 
     def _send(self, message: Message) -> None:
         if isinstance(message, Ping):
-            message = Ping(*self._memory())
+            message = Ping(*self._memory(), message.waits_for)
         elif isinstance(message, Goodbye):
             message = Goodbye(message.reason[:200], *self._memory())
         if self._dealer is not None:
@@ -227,6 +258,11 @@ class ClientApp:
             trainer.send(constant)
         if self._task_frames is not None:
             trainer.send(self._task_frames)
+
+    def _halt_trainer(self, is_halted: bool) -> None:
+        self._is_halted = is_halted
+        if self._trainer is not None:
+            self._trainer.halt(is_halted)
 
     def _end_trainer(self, instruction: session.EndTrainer) -> None:
         trainer, self._trainer = self._trainer, None
@@ -260,6 +296,7 @@ class ClientApp:
 
         trainer = Child(on_message, on_gone, self._folder / OUTPUT_LOG)
         self._trainer = trainer
+        trainer.halt(self._is_halted)
         settings = msgspec.to_builtins(self._config)
         begin = commands.Begin(
             welcome.run,
@@ -283,7 +320,7 @@ class ClientApp:
         self._handling.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            self._end(ExitCode.FAILED, f"the trainer cannot be started or stopped: {error}")
+            self._end(ExitCode.FAILED, f"the trainer or a hook cannot be started or stopped: {error}")
 
     async def _start(self, older: Child | None, trainer: Child) -> None:
         if older is not None:
@@ -292,6 +329,8 @@ class ClientApp:
         wanted = self._config.training.threads or int(self._welcome.spec.get("training", {}).get("threads", 1))
         threads = {name: str(wanted) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
         await trainer.start("edge_client.trainer", (), threads)
+        if trainer.pid is not None:
+            limit(trainer.pid, self._config.limits)
 
     def _on_made(self, frames: list[bytes]) -> None:
         """Take what the trainer says."""

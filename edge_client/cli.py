@@ -22,6 +22,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its `ExitCode`; a signal before the daemon handles its own ends quietly as well."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _leave)
+    for number in (
+        signal.SIGUSR1,
+        signal.SIGUSR2,
+    ):  # to pause a daemon that has only begun to start is no reason to end
+        signal.signal(number, signal.SIG_IGN)
     try:
         try:
             return _run_command(argv)
@@ -54,6 +59,7 @@ def _run_command(argv: Sequence[str] | None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     import argparse
+    from pathlib import Path
 
     parser = argparse.ArgumentParser(prog="edge-client", description="A device's part in federated prototype learning.")
     parser.add_argument("--version", action="store_const", dest="command", const=_version, help="print the versions")
@@ -69,16 +75,36 @@ def _parser() -> argparse.ArgumentParser:
     init = keys.add_parser("init", help="make keys unless there are some, and print the command that enrolls them")
     init.set_defaults(command=_keys_init)
     _add_settings(init)
-    doctor = commands.add_parser("doctor", help="print a report of this device, to be pasted where help is asked")
-    doctor.set_defaults(command=_doctor)
-    parser.set_defaults(command=lambda args: parser.error("expected a command: run, keys, doctor"))
+    export = commands.add_parser("export", help="write the model of the last finished run as an ONNX file, and test it")
+    export.set_defaults(command=_export)
+    _add_settings(export)
+    export.add_argument("--out", type=Path, metavar="FILE", help="by default model.onnx in the client's folder")
+    export.add_argument("--int8", action="store_true", help="write one in int8 too, beside it")
+    predict = commands.add_parser("predict", help="say what images show, by an exported model")
+    predict.set_defaults(command=_predict)
+    predict.add_argument("--model", type=Path, metavar="FILE", required=True, help="what `edge-client export` wrote")
+    predict.add_argument("--rule", default="", help="such as head or global_prototype; by default the run's headline")
+    predict.add_argument("images", type=Path, nargs="+", metavar="IMAGE")
+    _add_doctor(
+        commands.add_parser("doctor", help="say what is not well with this device and its way to a coordinator")
+    )
+    parser.set_defaults(command=lambda args: parser.error("expected a command: run, keys, export, predict, doctor"))
     return parser
 
 
-def _add_settings(parser: argparse.ArgumentParser) -> None:
+def _add_doctor(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(command=_doctor)
+    _add_settings(parser, required=False)
+    parser.add_argument("--coordinator", metavar="ADDR", help="its host:port, if it is not that of the settings")
+    parser.add_argument("--allow-open-keys", action="store_true", help="take a key file that others may read")
+    parser.add_argument("--format", choices=["text", "json"], default="text", help="default: text")
+
+
+def _add_settings(parser: argparse.ArgumentParser, required: bool = True) -> None:
     from pathlib import Path
 
-    parser.add_argument("--config", type=Path, metavar="FILE", required=True, help="the settings, such as client.toml")
+    what = "the settings, such as client.toml"
+    parser.add_argument("--config", type=Path, metavar="FILE", required=required, help=what)
     parser.add_argument("--set", action="append", default=[], metavar="TABLE.KEY=VALUE", help="override one setting")
 
 
@@ -103,13 +129,41 @@ def _keys_init(args: argparse.Namespace) -> int:
     return ExitCode.FINISHED
 
 
-def _doctor(args: argparse.Namespace) -> int:
-    from edge_client.doctor import problems, report
+def _export(args: argparse.Namespace) -> int:
+    from edge_client.config import load
+    from edge_client.export import export
 
-    print(report())
-    found = list(problems())
-    print("\n".join(f"problem: {problem}" for problem in found) or "no problems found")
-    return ExitCode.BAD_CONFIG if found else ExitCode.FINISHED
+    config = load(args.config, args.set)
+    modules = args.config.resolve().parent / config.client.plugin_dir
+    for line in export(config, modules, args.out, args.int8):
+        print(line)
+    return ExitCode.FINISHED
+
+
+def _predict(args: argparse.Namespace) -> int:
+    from edge_client.predict import predict
+
+    for line in predict(args.model, args.images, args.rule):
+        print(line)
+    return ExitCode.FINISHED
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    import json
+
+    from edge_client.config import load
+    from edge_client.doctor import examine
+    from edge_client.doctor.finding import as_plain, as_text, exit_code
+    from models.settings import ADDRESS_FORM, split_address
+    from models.spec import ConfigError
+
+    config = load(args.config, args.set) if args.config or args.set else None
+    address = args.coordinator or (config.coordinator.address if config else "")
+    if address and split_address(address) is None:
+        raise ConfigError(f"--coordinator {address}: expected {ADDRESS_FORM}")
+    findings = list(examine(config, address, args.allow_open_keys))
+    print(json.dumps(as_plain(findings), indent=1) if args.format == "json" else as_text(findings))
+    return exit_code(findings)
 
 
 def _version(args: argparse.Namespace) -> int:

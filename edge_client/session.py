@@ -13,16 +13,20 @@ and the work for the run that the welcome named:
     NONE       no run
     PREPARING  the trainer loads data and model
     IDLE       ready, no task
-    WORKING    the trainer has a task
+    WORKING    the trainer has a task; it stands still while there is something to wait for (`Permitted`)
     HOLDING    the uplink of the last task is here and not yet acknowledged or refused
 
 Losing the link does not touch the work: the trainer trains on, and what it made is sent after the next welcome, again
 and again until the coordinator acknowledges or refuses it, but once on one link: it can be lost only with that. It goes
-out ahead of `Ready`, so that a coordinator that has it need not send its task. If it came before its exchange was open,
-it goes out once more when its task comes. A task that comes while another is worked on replaces it; the same task again
-changes nothing else. A welcome to another run drops all work. A permanent refusal ends the client, and so does a link
-that the coordinator will not have. One that has another key than the expected one cannot even say so: it breaks off the
-handshake, which ends the client if it happens MAX_BROKEN_OFF times in a row.
+out ahead of `Ready`, so that a coordinator that has it need not send its task; but behind it where the trainer has
+announced other samples with the task at hand, as an uplink is measured by what was announced. If it came before its
+exchange was open, it goes out once more when its task comes. A task that comes while another is worked on replaces it;
+the same task again changes nothing else. A welcome to another run drops all work. A permanent refusal ends the client,
+and so does a link that the coordinator will not have. One that has another key than the expected one cannot even say
+so: it breaks off the handshake, which ends the client if it happens MAX_BROKEN_OFF times in a row.
+
+What the client waits for, such as a window of its schedule, keeps the trainer from a task and nothing else: the link
+stays, every ping says so, and a task that comes is taken.
 """
 
 from __future__ import annotations
@@ -38,17 +42,20 @@ from edge_client.session_events import (
     EndTrainer,
     Event,
     Exit,
+    HaltTrainer,
     Instruction,
     LinkLost,
     LinkRefused,
     Moved,
     OpenLink,
     PassConstant,
+    Permitted,
     Prepare,
     Prepared,
     Progressed,
     Received,
     RestartTrainer,
+    ResumeTrainer,
     Say,
     Send,
     SendUplink,
@@ -118,12 +125,15 @@ class Session:
         self.run_id = ""
         self.task: tuple[int, int] | None = None
         self.heartbeat_s = 0.0
+        self.waits_for = ""
+        self._is_halted = False
         self._backoff = Backoff(seed)
         self._retry_at: float | None = None
         self._joined_by = 0.0
         self._heard_at = 0.0
         self._ping_at = 0.0
         self._ready: Ready | None = None
+        self._has_changed = False
         self._uplink_bytes = 0
         self._is_sent = False
         self._restarts = 0
@@ -140,6 +150,7 @@ class Session:
             TrainerFailed: self._on_trainer_failed,
             TrainerDied: self._on_trainer_died,
             Moved: self._on_moved,
+            Permitted: self._on_permitted,
             Ticked: self._on_tick,
         }
         self._on_message: dict[type[Message], Callable[[Any, float], Iterable[Instruction]]] = {
@@ -155,7 +166,12 @@ class Session:
 
     def handle(self, event: Event) -> list[Instruction]:
         """Take one event and return the instructions that follow from it."""
-        return list(self._on_event[type(event)](event))
+        found = list(self._on_event[type(event)](event))
+        should_halt = self.work is Work.WORKING and bool(self.waits_for)
+        if should_halt != self._is_halted:
+            self._is_halted = should_halt
+            found.append(HaltTrainer() if should_halt else ResumeTrainer())
+        return found
 
     def next_wakeup(self) -> float | None:
         """Return when the next `Ticked` is due."""
@@ -183,8 +199,19 @@ class Session:
             return self._down("the coordinator is silent", at)
         if at >= self._ping_at:
             self._ping_at = at + self.heartbeat_s
-            return [Send(Ping())]
+            return [Send(Ping(waits_for=self.waits_for))]
         return []
+
+    def _on_permitted(self, event: Permitted) -> Iterable[Instruction]:
+        """Wait for something or for nothing more, and tell the coordinator and people of it."""
+        if event.waits_for == self.waits_for:
+            return []
+        self.waits_for = event.waits_for
+        found: list[Instruction] = [Say(f"waiting for {event.waits_for}" if event.waits_for else "no longer waiting")]
+        return [*found, Send(Ping(waits_for=self.waits_for))] if self.link is Link.UP else found
+
+    def _tell_wait(self) -> list[Instruction]:
+        return [Send(Ping(waits_for=self.waits_for))] if self.waits_for else []
 
     def _on_link_lost(self, event: LinkLost) -> Iterable[Instruction]:
         if self.link is Link.DOWN:
@@ -226,23 +253,23 @@ class Session:
         if welcome.run_id != self.run_id or self.work is Work.NONE:
             self.run, self.run_id = welcome.run, welcome.run_id
             self.work = Work.PREPARING
-            self.task, self._ready, self._restarts = None, None, 0
-            return [*found, DropUplink(), Prepare(welcome)]
-        if self.work is Work.HOLDING:
-            found += self._offer_or_send()
-        if self._ready is not None:
-            found.append(Send(self._ready))
-        return found
+            self.task, self._ready, self._has_changed, self._restarts = None, None, False, 0
+            return [*found, DropUplink(), Prepare(welcome), *self._tell_wait()]
+        ready: list[Instruction] = [] if self._ready is None else [Send(self._ready)]
+        uplink = self._offer_or_send() if self.work is Work.HOLDING else []
+        return [*found, *(ready + uplink if self._has_changed else uplink + ready), *self._tell_wait()]
 
     def _on_constant(self, constant: Constant, at: float) -> Iterable[Instruction]:
         return [PassConstant()] if constant.run == self.run and self.work is Work.PREPARING else []
 
     def _on_prepared(self, event: Prepared) -> Iterable[Instruction]:
-        """Announce a trainer that is ready; one that was restarted has been given its task again."""
+        """Announce a trainer that is ready, or has other samples; one that was restarted has its task again."""
+        is_news = event.ready != self._ready
+        self._has_changed = self._has_changed or (is_news and self._ready is not None)
         self._ready = event.ready
         if self.work is Work.PREPARING:
             self.work = Work.IDLE
-        return [Send(event.ready)] if self.link is Link.UP and self.work is Work.IDLE else []
+        return [Send(event.ready)] if self.link is Link.UP and (is_news or self.work is Work.IDLE) else []
 
     def _on_task(self, task: Task, at: float) -> Iterable[Instruction]:
         if task.run != self.run or self.work in (Work.NONE, Work.PREPARING):
@@ -253,7 +280,7 @@ class Session:
             return []
         self.task = (task.round, task.exchange)
         self.work = Work.WORKING
-        self._restarts = 0
+        self._restarts, self._has_changed = 0, False
         return [DropUplink(), StartTask(task)]
 
     def _on_progressed(self, event: Progressed) -> Iterable[Instruction]:
@@ -283,6 +310,7 @@ class Session:
         if not self._holds(ack):
             return []
         self.work = Work.IDLE
+        self._has_changed = False
         return [DropUplink()]
 
     def _holds(self, message: Grant | Ack) -> bool:

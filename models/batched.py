@@ -22,7 +22,8 @@ from torch.func import functional_call, vmap
 
 from models.methods.api import Client
 from models.spec import TrainingConfig
-from models.training import Batch, batch_norms, make_optimizer, mean_loss, norms_can_take, steps_of, train
+from models.steps import mean_loss, steps
+from models.training import Batch, batch_norms, make_optimizer, norms_can_take, train
 from wire.payload import Nothing, Record
 
 Tensors = dict[str, torch.Tensor]
@@ -64,15 +65,15 @@ class Together:
         net, varying = client.context.net, getattr(client.loss, "varying")  # noqa: B009
         trained = {name: tensor.detach().clone() for name, tensor in net.named_parameters() if tensor.requires_grad}
         buffers = {name: tensor.clone() for name, tensor in net.named_buffers()}
-        steps = steps_of(len(client.context.train_y), self._config, seed)
+        rows_of_steps = steps(len(client.context.train_y), self._config, seed)
         held = {name: getattr(client, name) for name in varying}
-        self._members.append(_Member(client, steps, trained, buffers, held))
+        self._members.append(_Member(client, rows_of_steps, trained, buffers, held))
 
     def train(self) -> list[Trained]:
         """Train all of them and return what became of each, in the order in which they were taken in.
 
         Raises:
-            models.training.TrainingDivergedError: a client's loss is not finite.
+            models.steps.TrainingDivergedError: a client's loss is not finite.
             RuntimeError: the loss or the net cannot be computed for many at once.
         """
         longest_first = sorted(range(len(self._members)), key=lambda index: -len(self._members[index].steps))

@@ -61,12 +61,12 @@ class Batching:
     def _can(self, participant: Participant, net: str, exchange: int) -> bool:
         if (net, exchange) in self._one_by_one or not participant.trains(exchange):
             return False
-        from models.batched import group_size
-
-        self._largest.setdefault(net, group_size(participant.client.context.device))
         if not participant.can_batch(exchange):
             self._leave_apart(net, exchange, "the method's local step is no plain loss")
             return False
+        from models.batched import group_size
+
+        self._largest.setdefault(net, group_size(participant.client.context.device))
         return True
 
     def _leave_apart(self, net: str, exchange: int, reason: str) -> None:

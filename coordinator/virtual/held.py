@@ -10,6 +10,7 @@ import numpy as np
 
 from models.data import ClientParts
 from models.methods import find
+from models.privacy import seed_secret
 from models.spec import RunSpec
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class HeldClients:
         constants: Mapping[str, Mapping[str, np.ndarray]],
         most_bytes: int,
     ) -> None:
-        from models.participant import NetShelf
+        from models.nets import NetShelf
 
         self._spec = spec
         self._method = find(spec.method)
@@ -48,7 +49,9 @@ class HeldClients:
         spec = msgspec.structs.replace(spec, model=model)
         data, training = self._parts.client(index), spec.training
         where = (training.device, training.threads, self._shelf)
-        return Participant(spec, self._method, client, data, self._constants, *where), data.notes
+        secret = seed_secret(spec.seed)
+        participant = Participant(spec, self._method, client, data, self._constants, *where, secret)
+        return participant, participant.notes
 
     def take(self, client: str) -> Participant:
         """Return a client, held or built anew; it is no longer held."""

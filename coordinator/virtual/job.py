@@ -25,7 +25,7 @@ from wire.encoding import Packed, decode, encode
 from wire.errors import EncodeError
 from wire.limits import PIPE_BYTES
 from wire.messages import Message
-from wire.sockets.child import ChildPipe
+from wire.sockets.pipe import ChildPipe
 
 
 class Job:

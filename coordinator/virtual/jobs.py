@@ -26,7 +26,8 @@ from wire.encoding import decode, encode
 from wire.errors import EncodeError
 from wire.limits import PIPE_BYTES
 from wire.messages import Message
-from wire.sockets.child import Child, Frames
+from wire.sockets.child import Child
+from wire.sockets. import Frames
 from wire.timing import Timing
 
 MAX_TRIES = 3

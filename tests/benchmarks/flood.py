@@ -47,11 +47,11 @@ class Siege:
         if self.over or not running.rounds_closed():
             return
         coordinator = next(process for kind, process in running.processes() if kind == "coordinator")
-        address = _address(running.folder)
+        host, _, port = running.address.rpartition(":")
         time.sleep(QUIET_S)
         self.before_bytes = coordinator.memory_info().rss
         self.began = time.time()
-        self._send_junk(address, lambda: self.rss_bytes.append(coordinator.memory_info().rss))
+        self._send_junk((host, int(port)), lambda: self.rss_bytes.append(coordinator.memory_info().rss))
         self.over = time.time()
 
     def _send_junk(self, address: tuple[str, int], measure: Callable[[], None]) -> None:
@@ -100,9 +100,3 @@ def _figures(security: str, siege: Siege, done: job.Job) -> list[Figure]:
         Figure.of(f"{security}: junk sent", "messages/s", [siege.sent / FLOOD_S]),
         Figure.of(f"{security}: lines in the log", "lines", [len((done.folder / "log.txt").read_text().splitlines())]),
     ]
-
-
-def _address(folder: Path) -> tuple[str, int]:
-    line = next(line for line in (folder / "log.txt").read_text().splitlines() if "listening on" in line)
-    host, _, port = line.split()[-1].rpartition(":")
-    return host, int(port)

@@ -22,6 +22,9 @@ PLUGINS = Path(__file__).with_name("plugins")
 TIMEOUT_S = 600.0
 """No run of a benchmark takes longer, unless it says so."""
 
+NOOP_PER_CLASS = 10
+"""Samples of each class that a client of `noop_settings` has."""
+
 KINDS = ("coordinator", "aggregator", "client", "trainer")
 
 
@@ -62,6 +65,13 @@ class RunningJob:
         metrics = self.folder / "metrics.jsonl"
         return metrics.read_text().count('"kind":"exchange"') if metrics.exists() else 0
 
+    @property
+    def address(self) -> str:
+        """Where its coordinator listens, as host:port; empty while it does not."""
+        log = self.folder / "log.txt"
+        lines = log.read_text().splitlines() if log.exists() else []
+        return next((line.split()[-1] for line in lines if "listening on" in line), "")
+
     def processes(self) -> Iterator[tuple[str, psutil.Process]]:
         """Yield the kind of every process of the run, and the process."""
         main = psutil.Process(self._process.pid)
@@ -82,16 +92,16 @@ def run(
     settings: Sequence[str],
     out: Path,
     watch: Callable[[RunningJob], None] | None = None,
-    command: Literal["loopback", "simulate"] = "loopback",
+    command: Literal["loopback", "serve", "simulate"] = "loopback",
     timeout_s: float = TIMEOUT_S,
 ) -> Job:
-    """Run `coordinator loopback`, or `coordinator simulate`, to its end.
+    """Run `coordinator loopback`, or another command, to its end.
 
     Args:
         settings: each a `table.key=value`.
         out: where the run folder is made.
         watch: called now and then while the run is at work.
-        command: which of the two.
+        command: which one.
         timeout_s: when it is ended.
 
     Raises:
@@ -99,6 +109,7 @@ def run(
     """
     started = time.monotonic()
     words = [sys.executable, "-I", "-m", "coordinator", command, "--set", f"run.dir={out}"]
+    words += ["--config", str(PLUGINS / "noop.toml")] if command == "serve" else []
     words += [part for setting in settings for part in ("--set", setting)]
     log = out / f"{command}.log"
     with log.open("w") as errors, _started(words, errors) as process:
@@ -119,7 +130,7 @@ def run(
 def noop_settings(out: Path, num_clients: int, num_rounds: int, store: str) -> list[str]:
     """Return the settings of a run whose clients compute nothing, on data that is made here."""
     data = out / "noop.npz"
-    labels = np.arange(10 * num_clients * 10) % 10
+    labels = np.arange(10 * num_clients * NOOP_PER_CLASS) % 10
     np.savez(data, x=np.zeros((len(labels), 4), np.float32), y=labels)
     return [
         "method.name=noop:METHOD",

@@ -19,6 +19,7 @@ def uplinks(summary: dict[str, Any]) -> dict[str, int]:
     return {key: summary["uplink"][key] for key in ("elements", "payload_bytes")}
 
 
+@pytest.mark.slow
 def test_clients_with_different_nets_have_the_bits_of_a_loopback_run(processes: Processes, tmp_path: Path) -> None:
     chosen = settings('model.names=["mlp", "cnn"]', "model.init=per_client", "wire.value_dtype=bf16")
     loopback = processes.coordinator("loopback", *chosen)

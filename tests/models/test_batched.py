@@ -11,7 +11,8 @@ import torch
 from models import methods
 from models.batched import Together
 from models.methods.api import Client
-from models.participant import NetShelf, Participant
+from models.nets import NetShelf
+from models.participant import Participant
 from models.spec import ModelConfig, RunSpec, TrainingConfig
 from models.training import train
 from tests.models.federation import Federation
