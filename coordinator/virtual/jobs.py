@@ -27,7 +27,7 @@ from wire.errors import EncodeError
 from wire.limits import PIPE_BYTES
 from wire.messages import Message
 from wire.sockets.child import Child
-from wire.sockets. import Frames
+from wire.sockets.pipe import Frames
 from wire.timing import Timing
 
 MAX_TRIES = 3

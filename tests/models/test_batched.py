@@ -28,7 +28,7 @@ LABELS = {
 """Labels of five clients: of three, two and one batch of 4 or a part of it, of one sample, and of none."""
 
 BATCHED = ("local_only", "fedavg", "fedprox", "fednova", "fedproto", "fedtgp", "tinyproto-fp", "tinyproto-ft", "gfpl",
-           "refprotofl")  # fmt: skip
+           "refprotofl", "headcal")  # fmt: skip
 """Every method whose local step is a plain loss; see `test_every_method_says_whether_it_can_be_batched`."""
 
 
