@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from coordinator.report.summary import PEAKS
-from coordinator.report.units import show_accuracy, show_bytes, show_count, show_mebibytes, show_seconds
+from coordinator.report.units import show_accuracy, show_bytes, show_count, show_joules, show_mebibytes, show_seconds
 
 WIDTH = 100
 
@@ -52,7 +52,9 @@ class _Figures:
 def final_table(summary: Mapping[str, Any]) -> str:
     """Return the table of a run, from the content of its `summary.json`."""
     figures = _Figures(summary)
-    sections = (_accuracy(summary, figures), _traffic(figures), _time(figures), _memory(figures))
+    simulated = [_simulated(figures)] if "simulated" in summary else []
+    measured = (_memory(figures), _energy(figures))
+    sections = (_accuracy(summary, figures), _traffic(figures), _time(figures), *simulated, *measured)
     lines = [_shortened(_title(summary)), *(line for section in sections for line in ("", *section))]
     return "\n".join(lines)
 
@@ -60,8 +62,9 @@ def final_table(summary: Mapping[str, Any]) -> str:
 def _title(summary: Mapping[str, Any]) -> str:
     rounds = f"{summary['rounds_completed']} of {summary['num_rounds']} rounds"
     failed = summary.get("rounds_failed")
+    mode = f"{summary['mode']}, batched" if summary.get("batched") else summary["mode"]
     return (
-        f"{summary['method']} ({summary['mode']}): {rounds} completed{f', {failed} failed' if failed else ''}, "
+        f"{summary['method']} ({mode}): {rounds} completed{f', {failed} failed' if failed else ''}, "
         f"{summary['num_clients']} clients, seed {summary['seed']}"
     )
 
@@ -92,11 +95,20 @@ def _traffic(figures: _Figures) -> list[str]:
         up, down = ((*path, "encoded_bytes") if path else () for path in way)
         return figures.row(label, [show_bytes] * 4, up, (), down, ())
 
+    rounds_on_the_wire = figures.row(
+        "  in rounds",
+        [show_bytes] * 4,
+        ("wire", "uplink", "rounds_bytes"),
+        (),
+        ("wire", "downlink", "rounds_bytes"),
+        (),
+    )
     rows = [
         row("elements", show_count, "elements", "predicted_elements"),
         row("payload", show_bytes, "payload_bytes", "predicted_payload_bytes"),
         row("encoded", show_bytes, "encoded_bytes"),
         row("on the wire", show_bytes, "wire_bytes"),
+        rounds_on_the_wire,
         apart("run constants, encoded", (), ("init",)),
         apart("last evaluation, encoded", ("evaluation", "uplink"), ("evaluation", "downlink")),
     ]
@@ -111,9 +123,27 @@ def _time(figures: _Figures) -> list[str]:
     return aligned(Row("time per round", ("median", "p95")), rows)
 
 
+def _simulated(figures: _Figures) -> list[str]:
+    def row(label: str, *path: str) -> Row:
+        return figures.row(label, [show_seconds], ("simulated", *path))
+
+    rows = [
+        row("whole run", "total_s"),
+        row("to the best accuracy", "to_best_accuracy_s"),
+        row("round, median", "round_s", "median"),
+        row("round, p95", "round_s", "p95"),
+    ]
+    return aligned(Row("time on the profiles", ("simulated",)), rows)
+
+
 def _memory(figures: _Figures) -> list[str]:
     rows = [figures.row(kind, [show_mebibytes], ("memory", f"{kind}_peak_rss_bytes")) for kind in PEAKS]
     return aligned(Row("peak memory (largest of its kind)", ("resident",)), rows)
+
+
+def _energy(figures: _Figures) -> list[str]:
+    row = figures.row("all devices, measured", [show_joules], ("energy", "total_j"))
+    return aligned(Row("energy", ("joules",)), [row])
 
 
 def _shown(figure: Any, show: Show) -> str:
