@@ -16,7 +16,7 @@ from coordinator.enrolment import Verdict
 from coordinator.keys import Keys
 from coordinator.soundings import Soundings
 from coordinator.turned_away import TurnedAway
-from wire.encoding import Packed, decode, encode
+from wire.encoding import Packed, decode, encode, encoded_bytes
 from wire.errors import DecodeError, UnknownMessageError
 from wire.messages import Message, Refusal, RefusalCode, Sounding, Update
 from wire.sockets.gatekeeper import Gatekeeper
@@ -153,7 +153,8 @@ class Door:
 
     def _sound(self, arrival: Arrival, sounding: Sounding) -> None:
         assert arrival.packed is not None
-        if frames := self._soundings.echo(arrival.owner or "", sounding, arrival.packed):
+        size_bytes = encoded_bytes(arrival.frames)
+        if frames := self._soundings.echo(arrival.owner or "", sounding, arrival.packed, size_bytes):
             self.send(arrival.route, frames)
 
     def _bar(self, route: bytes, code: str, reason: str) -> None:

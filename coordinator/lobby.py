@@ -184,9 +184,19 @@ class Lobby:
             self._turn_away(route, RefusalCode.KEY, reason)
         elif hello.client in self.left_out:
             self._turn_away(route, RefusalCode.LEFT_OUT, self.left_out[hello.client])
+        elif holder := self._holder_of(hello.client, index := _data_index(hello)):
+            reason = f"{hello.client} and {holder} have [data] index = {index}: expected another part for each client"
+            self._turn_away(route, RefusalCode.DATA_INDEX, reason)
         else:
             self._hellos[hello.client] = hello
             self._obey(self._membership.hello(hello.client, route, hello.incarnation, at), at)
+
+    def _holder_of(self, client: str, index: int | None) -> str:
+        """Return who else is connected and has this part of the run's data, nothing if nobody or if it is no part."""
+        others = self._membership.members.keys() - {client}
+        return (
+            "" if index is None else next((other for other in others if _data_index(self._hellos[other]) == index), "")
+        )
 
     def _obey(self, instructions: Sequence[membership.Instruction], at: float) -> None:
         for instruction in instructions:
@@ -293,3 +303,9 @@ class Lobby:
         """Refuse a client for good, and tell people."""
         self._events.turned_away(code, reason)
         self._refuse(route, code, reason, permanent=True)
+
+
+def _data_index(hello: Hello) -> int | None:
+    """Return which part of the run's data a client has, None if it has data of its own or does not say."""
+    index = hello.device.get("data_index")
+    return index if isinstance(index, int) else None

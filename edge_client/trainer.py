@@ -221,7 +221,8 @@ class Trainer:
                 raise TaskAbandonedError
             if time.monotonic() - reported >= PROGRESS_EVERY_S:
                 reported = time.monotonic()
-                self._pipe.send(encode(Progress(self._run, task.round, task.exchange, done, total)))
+                told = (0, 1) if self._adds_noise else (done, total)  # how many steps there are tells of the samples
+                self._pipe.send(encode(Progress(self._run, task.round, task.exchange, *told)))
 
         return on_progress
 

@@ -92,7 +92,7 @@ class Participant:
             data: this client's samples.
             constants: the run constants that the server half made.
             device: `auto` takes a GPU if there is one.
-            threads: for torch; the run's own count by default.
+            threads: of torch or onnxruntime; the run's own count by default.
             shelf: where participants of one process share their nets; `load` must then come before each `perform`.
             secret: what noise follows from, where the run adds some; see `models.privacy`.
 
@@ -279,7 +279,8 @@ class Participant:
         """Return the part of the context that is a task's own."""
         classes = self._plan.classes(task)
         x, y = _samples_in(classes, self._data.train_x, self._data.train_y)
-        counts = np.bincount(y, minlength=self._spec.num_classes).astype(np.int64)
+        counts = np.zeros(self._spec.num_classes, np.int64)
+        counts[classes.start : classes.stop] = self._told_counts()[classes.start : classes.stop]
         moved = self._backend.moved
         return {"train_x": moved(x), "train_y": moved(y), "class_counts": counts, "classes": classes}
 

@@ -252,6 +252,7 @@ class RefusalCode:
     DUPLICATE_CLIENT = "duplicate_client"
     FEATURE_DIM = "feature_dim"
     LABEL_MAP = "label_map"
+    DATA_INDEX = "data_index"
     CLIENT_ID = "client_id"
     MODEL = "model"
     KEY = "key"
