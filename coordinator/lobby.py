@@ -193,10 +193,10 @@ class Lobby:
 
     def _holder_of(self, client: str, index: int | None) -> str:
         """Return who else is connected and has this part of the run's data, nothing if nobody or if it is no part."""
+        if index is None:
+            return ""
         others = self._membership.members.keys() - {client}
-        return (
-            "" if index is None else next((other for other in others if _data_index(self._hellos[other]) == index), "")
-        )
+        return next((other for other in others if _data_index(self._hellos[other]) == index), "")
 
     def _obey(self, instructions: Sequence[membership.Instruction], at: float) -> None:
         for instruction in instructions:
