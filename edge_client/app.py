@@ -177,8 +177,8 @@ class ClientApp:
         self._meter.linked(dealer)
         self._watch(self._loop.create_task(self._look_up(dealer)))
         version = (PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor)
-        part = {"data_index": self._config.data.index} if self._config.data.source == "run" else {}
         held = held_digests(self._folder)
+        part = {"data_index": self._config.data.index} if self._config.data.source == "run" else {}
         self._send(Hello(version, self._config.client.id, self._incarnation, held, {**self._device, **part}))
 
     def _on_lost(self, dealer: Dealer, reason: str, loss: Loss) -> None:
