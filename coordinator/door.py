@@ -16,10 +16,11 @@ from coordinator.enrolment import Verdict
 from coordinator.keys import Keys
 from coordinator.soundings import Soundings
 from coordinator.turned_away import TurnedAway
-from wire.encoding import Packed, decode, encode
+from wire.encoding import Packed, decode, encode, encoded_bytes
 from wire.errors import DecodeError, UnknownMessageError
 from wire.messages import Message, Refusal, RefusalCode, Sounding, Update
 from wire.sockets.gatekeeper import Gatekeeper
+from wire.sockets.tcp import Counters
 from wire.sockets.zeromq import AddressInUseError, Context, Router
 from wire.timing import Timing, split_timing
 
@@ -63,8 +64,12 @@ class Door:
         on_arrival: Callable[[Arrival], None],
         on_barred: Callable[[bytes, str], None],
         turned_away: TurnedAway,
+        on_ended: Callable[[bytes, Counters | None], None],
     ) -> None:
-        """Bind the port; `on_barred` hears of a connection that may speak no more, and why.
+        """Bind the port.
+
+        `on_barred` hears of a connection that may speak no more, and why; `on_ended` of one that is no more, and what
+        the kernel counted on it.
 
         Raises:
             AddressInUseError: the address cannot be bound.
@@ -82,7 +87,7 @@ class Door:
         own = keys.own if keys is not None else None
         try:
             self._router = Router(
-                self._context, transport.bind, self._max_bytes, self._on_message, turned_away.add, own
+                self._context, transport.bind, self._max_bytes, self._on_message, turned_away.add, on_ended, own
             )
         except AddressInUseError:
             self._close_context()
@@ -92,6 +97,10 @@ class Door:
     def quiet_s(self, route: bytes) -> float | None:
         """Return for how long nothing has come in on a connection, None if that is unknown."""
         return self._router.quiet_s(route)
+
+    def counters(self, route: bytes) -> Counters | None:
+        """Return what the kernel has counted on a connection, None if that is unknown."""
+        return self._router.counters(route)
 
     def send(self, route: bytes, frames: Frames) -> bool:
         """Send to one connection; False if it is gone or takes nothing more."""
@@ -144,7 +153,8 @@ class Door:
 
     def _sound(self, arrival: Arrival, sounding: Sounding) -> None:
         assert arrival.packed is not None
-        if frames := self._soundings.echo(arrival.owner or "", sounding, arrival.packed):
+        size_bytes = encoded_bytes(arrival.frames)
+        if frames := self._soundings.echo(arrival.owner or "", sounding, arrival.packed, size_bytes):
             self.send(arrival.route, frames)
 
     def _bar(self, route: bytes, code: str, reason: str) -> None:

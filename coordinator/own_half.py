@@ -30,9 +30,9 @@ class OwnHalf:
         """The latest state, None before the first aggregation."""
         return self._state
 
-    def peak_rss_bytes(self) -> None:
-        """Return nothing: the server half has no process of its own."""
-        return
+    @property
+    def pid(self) -> None:
+        """Nothing: the server half has no process of its own."""
 
     async def begin(self, state: Packed | None, num_train: int = 0, wants_constants: bool = False) -> list[Constant]:
         """Put the server half to this state (None: before round 1); return the run constants if they are wanted."""

@@ -64,7 +64,7 @@ class Simulation:
         section = config.simulation
         self._fleet = Fleet(section.fleet_profiles(), section.coordinator_s, self._names, spec)
         self._clock = SimulatedClock()
-        self._ledger = Ledger(spec, self._method, self._simulated_now)
+        self._ledger = Ledger(spec, self._method, simulated_now=self._simulated_now)
         self._gate = Gate(config.gate, spec.classes)
         self._rounds = Rounds(config.round_rules(len(self._method.exchanges)), record.standing.position)
         self._half = OwnHalf(spec)
@@ -112,10 +112,10 @@ class Simulation:
         return self._close(*(self._ended or (ExitCode.INTERRUPTED, "")))
 
     def _close(self, code: ExitCode, reason: str) -> ExitCode:
-        peak_bytes = self._host.peak_rss_bytes() if self._host is not None else None
-        peaks = [(0, peak_bytes)] if peak_bytes else ()
+        trainer_peak_bytes = self._host.peak_rss_bytes() if self._host is not None else None
         try:
-            self._record.finish(self._ledger, self._half.state, self._half.versions, None, peaks, outcome_of(code))
+            peaks = {**self._conductor.peaks(), "trainer_peak_rss_bytes": trainer_peak_bytes}
+            self._record.finish(self._ledger, self._half.state, self._half.versions, peaks, outcome_of(code))
             self._record.close()
             if code == ExitCode.FINISHED:
                 self._record.drop_client_states(self._names)
@@ -190,7 +190,7 @@ class Simulation:
         """Book a client's task, check its update, and see when that will come."""
         client, limit, now = done.client, self._config.transport.max_message_bytes, time.monotonic()
         task = assignment.frames(kept, limit)
-        self._ledger.task_sent(client, cost_of(assignment.downlink, task), now - done.timing.total_s)
+        self._ledger.task_sent(client, cost_of(assignment.downlink, task), now - done.timing.work_s)
         self._tell(client, done.notes)
         update, packed = decode(done.frames, max_bytes=limit)
         assert isinstance(update, Update)

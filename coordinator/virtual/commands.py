@@ -99,7 +99,7 @@ class Perform(Message, frozen=True, array_like=True):
 
 
 class Performed(Message, frozen=True, array_like=True):
-    """What one client has done, in front of its update's frames; `timing` is that of `wire.timing`, in order."""
+    """What one client has done, in front of its update's frames; `timing` is that of its work, as in `wire.timing`."""
 
     tag: ClassVar[int] = 101
     client: str

@@ -75,7 +75,7 @@ class Job:
             self._assignment = Assignment(self._setup.run, message.round, message.exchange, message.base, packed)
         elif isinstance(message, commands.Perform):
             for client, frames, timing, notes in self._clients.perform(self._assignment, message.kept):
-                head = encode(commands.Performed(client, timing, notes))
+                head = encode(commands.Performed(client, timing[:4], notes))
                 self._pipe.send([*head, *frames])
         else:
             raise TypeError(f"expected a command, got {type(message).__name__}")

@@ -27,6 +27,7 @@ from wire.errors import EncodeError
 from wire.limits import PIPE_BYTES
 from wire.messages import Message
 from wire.sockets.child import Child
+from wire.sockets.memory import peak_rss_bytes
 from wire.sockets.pipe import Frames
 from wire.timing import Timing
 
@@ -92,7 +93,7 @@ class _Job:
         """End the process, if there is one."""
         child, self._child = self._child, None
         if child is not None:
-            self.peak_rss_bytes = max(self.peak_rss_bytes, child.peak_rss_bytes() or 0)
+            self.peak_rss_bytes = max(self.peak_rss_bytes, peak_rss_bytes(child.pid) or 0)
             await child.stop()
 
     async def _running(self) -> Child:

@@ -90,7 +90,7 @@ def perform(
     assignment = Assignment(worker.setup.run, message.round, message.exchange, message.base, downlink)
     made = []
     for client, frames, timing, notes in worker.clients.perform(assignment, kept):
-        (head,) = encode(commands.Performed(client, timing, notes))
+        (head,) = encode(commands.Performed(client, timing[:4], notes))
         made.append(Performed(bytes(head), _bytes(frames), dict(worker.states[client].left)))
     return made
 
