@@ -44,8 +44,6 @@ from models.spec import RunSpec
 from models.tasks import counters
 from wire.messages import Ready
 
-NOTHING: Mapping[str, int | None] = {}
-
 __all__ = ["Cost", "Ledger", "RoundView"]
 
 
@@ -196,7 +194,7 @@ class Ledger:
         reason: str,
         global_hash: str,
         at: float,
-        peaks: Mapping[str, int | None] = NOTHING,
+        peaks: Mapping[str, int | None] | None = None,
     ) -> str:
         """End a round and return its line; what a failed one has sent in an open exchange is in it.
 
@@ -206,7 +204,7 @@ class Ledger:
         for client_line in self._client_lines(self._exchange) if self._exchange else []:
             account.book(client_line)
         self._exchange, self._prepared = None, []
-        line = self._round_line(account, round, status, reason, global_hash, at, peaks)
+        line = self._round_line(account, round, status, reason, global_hash, at, peaks or {})
         self._round_opened_at = None
         self._book(line)
         return write_line(line)

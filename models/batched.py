@@ -20,6 +20,7 @@ import torch
 from torch import nn
 from torch.func import functional_call, vmap
 
+from models.keyed_dropout import Factors, KeyedDropout, stream_of
 from models.methods.api import Client
 from models.spec import TrainingConfig
 from models.steps import mean_loss, steps
@@ -51,6 +52,7 @@ class _Member(NamedTuple):
     parameters: Tensors
     buffers: Tensors
     varying: dict[str, list[torch.Tensor]]
+    dropout: torch.Generator
 
 
 class Together:
@@ -61,13 +63,14 @@ class Together:
         self._members: list[_Member] = []
 
     def add(self, client: Client, seed: int) -> None:
-        """Take a client in as it is now, with its net's present weights, which may change after this."""
+        """Take a client in as it is now: net and torch's own generator may change after this."""
         net, varying = client.context.net, getattr(client.loss, "varying")  # noqa: B009
         trained = {name: tensor.detach().clone() for name, tensor in net.named_parameters() if tensor.requires_grad}
         buffers = {name: tensor.clone() for name, tensor in net.named_buffers()}
         rows_of_steps = steps(len(client.context.train_y), self._config, seed)
         held = {name: getattr(client, name) for name in varying}
-        self._members.append(_Member(client, rows_of_steps, trained, buffers, held))
+        dropout = stream_of(client.context.device)
+        self._members.append(_Member(client, rows_of_steps, trained, buffers, held, dropout))
 
     def train(self) -> list[Trained]:
         """Train all of them and return what became of each, in the order in which they were taken in.
@@ -189,10 +192,11 @@ class _Training:
         buffers = {name: tensor[rows] for name, tensor in self._buffers.items()}
         parameters = {name: tensor[rows] for name, tensor in self._parameters.items()}
         varying = {name: [tensor[rows] for tensor in tensors] for name, tensors in self._varying.items()}
+        batch = Batch(self._x[picked_KB], self._y[picked_KB])
+        streams = [self._members[index].dropout for index in torch.arange(len(self._members))[rows].tolist()]
         with norms_can_take(self._norms, picked_KB.shape[1]):
-            losses_K, changed = vmap(self._loss.of, randomness="error")(
-                parameters, buffers, varying, Batch(self._x[picked_KB], self._y[picked_KB])
-            )
+            factors = self._loss.dropout.draw(picked_KB.shape[1], streams, lambda: self._loss.net(batch.x[0]))
+            losses_K, changed = vmap(self._loss.of)(parameters, buffers, varying, factors, batch)
         losses_K.sum().backward()
         self._totals[rows] += losses_K.detach()
         for name, tensor in changed.items():
@@ -222,14 +226,21 @@ class _Loss(nn.Module):
     def __init__(self, client: Client) -> None:
         super().__init__()
         self.net: nn.Module = client.context.net
+        self.dropout = KeyedDropout(client.context.net)
         self._client = copy.copy(client)
 
     def of(
-        self, parameters: Tensors, buffers: Tensors, varying: Mapping[str, list[torch.Tensor]], batch: Batch
+        self,
+        parameters: Tensors,
+        buffers: Tensors,
+        varying: Mapping[str, list[torch.Tensor]],
+        factors: Factors,
+        batch: Batch,
     ) -> tuple[torch.Tensor, Tensors]:
         """Return the loss of one client's batch, and its buffers after it."""
         state = {f"net.{name}": tensor for name, tensor in {**parameters, **buffers}.items()}
-        return functional_call(self, state, (varying, batch)), buffers
+        with self.dropout.by(factors):
+            return functional_call(self, state, (varying, batch)), buffers
 
     def forward(self, varying: Mapping[str, Any], batch: Batch) -> torch.Tensor:
         """Return the loss with the net as it is now."""

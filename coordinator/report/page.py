@@ -21,6 +21,7 @@ SHOWN_SPANS = (*STAGES[:-1], LINK, WAIT, AGGREGATE, MISSING)
 """What a timeline's legend names."""
 
 NO_FIGURES = {**dict.fromkeys(PEAKS_OF_CLIENTS), "energy_j": None}
+"""What a client's device took, where its summary does not say."""
 
 MAX_LANES = 100
 """A timeline shows so many clients; those of more are its first."""

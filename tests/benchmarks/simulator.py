@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.benchmarks import job, mnist_split, plain_loop, simulator_scale
+from tests.benchmarks import job, mnist_split, plain_loop, simulator_scale, together
 from tests.benchmarks.figure import Figure
 
 REPEATS = 3
@@ -34,8 +34,6 @@ CASES = (("cnn", 28, 600, MIN_RATIO), ("mlp", 8, 80, None))
 BATCHED = (("mlp", 1.5), ("cnn", 1.5))
 """Net, and how much faster clients must train together than one after the other, on a CPU."""
 
-NUM_BATCHED = 100
-BATCHED_TRAIN = 40
 SMALL_BATCH = 4
 
 MIN_GPU_RATIO = 10.0
@@ -44,8 +42,8 @@ MIN_GPU_RATIO = 10.0
 def run(out: Path) -> list[Figure]:
     """Return client-rounds per second of all, their ratios, and what many clients take."""
     own = [figure for case in CASES for figure in _of_case(out, *case)]
-    together = [figure for net, target in BATCHED for figure in _batched(out, net, SMALL_BATCH, "cpu", target)]
-    return [*own, *together, *_on_gpu(out), *simulator_scale.figures(out)]
+    batched = [_batched(net, SMALL_BATCH, "cpu", target) for net, target in BATCHED]
+    return [*own, *batched, *_on_gpu(out), *simulator_scale.figures(out)]
 
 
 def _of_case(out: Path, net: str, side: int, num_train: int, target: float | None) -> list[Figure]:
@@ -67,30 +65,22 @@ def _of_case(out: Path, net: str, side: int, num_train: int, target: float | Non
     ]
 
 
-def _batched(out: Path, net: str, batch_size: int, device: str, target: float) -> list[Figure]:
-    """Return how much faster clients train together than one after the other."""
-    work = _make_work(out, net, 28, BATCHED_TRAIN, NUM_BATCHED)._replace(batch_size=batch_size)
-    ratios = []
-    for _ in range(REPEATS):
-        alone, together = (
-            _rate(_simulated_rounds_s(work, out, f"simulation.batched={batched}", f"training.device={device}"), work)
-            for batched in ("false", "true")
-        )
-        ratios.append(together / alone)
-    name = f"{net}, {NUM_BATCHED} clients, batches of {batch_size} on {device}: together to one after the other"
-    return [Figure.of(name, "ratio", ratios, target=target, at_least=True)]
+def _batched(net: str, batch_size: int, device: str, target: float) -> Figure:
+    ratios = [together.speedup(net, batch_size, device) for _ in range(REPEATS)]
+    name = f"{net}, {together.NUM_CLIENTS} clients, batches of {batch_size} on {device}: speed-up of training together"
+    return Figure.of(name, "ratio", ratios, target=target, at_least=True)
 
 
 def _on_gpu(out: Path) -> list[Figure]:
     """Return the same for a GPU, and how busy it was, where there is one."""
     if shutil.which("nvidia-smi") is None:
         return []
-    return [*_batched(out, "cnn", BATCH_SIZE, "cuda", MIN_GPU_RATIO), _gpu_use(out)]
+    return [_batched("cnn", BATCH_SIZE, "cuda", MIN_GPU_RATIO), _gpu_use(out)]
 
 
 def _gpu_use(out: Path) -> Figure:
     """Return the share of the time in which the GPU was at work while clients trained together."""
-    work, shares = _make_work(out, "cnn", 28, BATCHED_TRAIN, NUM_BATCHED), []
+    work, shares = _make_work(out, "cnn", 28, 600, together.NUM_CLIENTS), []
     command = ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"]
 
     def watch(running: job.RunningJob) -> None:

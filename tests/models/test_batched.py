@@ -49,11 +49,12 @@ def clients_at_work(spec: RunSpec) -> dict[str, Participant]:
 
 
 def trained_alone(client: Client, config: TrainingConfig, seed: int) -> tuple[float, dict[str, torch.Tensor]]:
-    net = client.context.net
+    net, drawn = client.context.net, torch.get_rng_state()
     before = {name: tensor.clone() for name, tensor in net.state_dict().items()}
     loss = train(client, config, seed)
     after = {name: tensor.clone() for name, tensor in net.state_dict().items()}
     net.load_state_dict(before)
+    torch.set_rng_state(drawn)
     return loss, after
 
 
@@ -103,6 +104,29 @@ def test_every_method_says_whether_it_can_be_batched() -> None:
         client = method.make_client(spec, methods.read_config(method, {}))
         can += [name] if any(client.can_batch(each.name) for each in method.exchanges if each.trains) else []
     assert sorted(can) == sorted([*BATCHED, "hgp"])
+
+
+class DropNet(torch.nn.Module):
+    """A net that drops before and after its features' last layer."""
+
+    def __init__(self, input_shape: tuple[int, ...], feature_dim: int, num_classes: int) -> None:
+        super().__init__()
+        layers = [torch.nn.Flatten(), torch.nn.Dropout(0.2), torch.nn.Linear(16, feature_dim), torch.nn.Dropout(0.5)]
+        self.body = torch.nn.Sequential(*layers)
+        self.head = torch.nn.Linear(feature_dim, num_classes)
+
+    def features(self, x: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = self.body(x)
+        return made
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = self.head(self.features(x))
+        return made
+
+
+def test_every_client_drops_what_it_would_drop_alone() -> None:
+    model = ModelConfig(name=f"{__name__}:DropNet", feature_dim=6)
+    see_equal(make_spec("fedavg", model=model, training=TrainingConfig(local_epochs=1, batch_size=4)), "model")
 
 
 class OwnLoss(Client):
