@@ -89,6 +89,9 @@ def _parser() -> argparse.ArgumentParser:
         origin.add_argument("--init-from", type=Path, metavar="RUN_DIR", help=start)
         on = "go on with a run that was stopped or killed, with its own settings"
         origin.add_argument("--resume", type=Path, metavar="RUN_DIR", help=on)
+        if command is serve:
+            last = "go on with the last run of these settings if there is one, so that a service starts each run once"
+            origin.add_argument("--resume-last", action="store_true", help=last)
     serve.add_argument("--allow-open-keys", action="store_true", help="take a key file that others may read")
     for command in (serve, loopback):
         live = f"serve a live page of the run, for this machine alone unless told otherwise (default: {DASHBOARD})"
@@ -258,12 +261,15 @@ def _live_page(args: argparse.Namespace) -> list[str]:
 
 def _load_run(args: argparse.Namespace, mode: str, settings: Sequence[str]) -> tuple[RunConfig, Path, RunFolder | None]:
     """Return a run's config, the folder of a user's own modules, and the run folder of one that goes on."""
-    if args.resume is None:
-        return (*_load(args.config, settings), None)
+    from coordinator.resume import last_run, take_up
 
-    from coordinator.resume import take_up
-
-    return take_up(args.resume, mode, args.config, settings)
+    path = args.resume
+    if path is None:
+        config, modules = _load(args.config, settings)
+        path = last_run(config, mode) if mode == "serve" and args.resume_last else None
+        if path is None:
+            return config, modules, None
+    return take_up(path, mode, args.config, settings)
 
 
 def _load(path: Path | None, settings: Sequence[str]) -> tuple[RunConfig, Path]:

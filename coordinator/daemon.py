@@ -55,6 +55,7 @@ from wire.messages import (
     Welcome,
 )
 from wire.messages import Constant as ConstantMessage
+from wire.sockets.service import ServiceManager
 from wire.timing import Timing
 
 ACK_AFTER_S = 0.1
@@ -72,6 +73,7 @@ class Coordinator:
 
     def __init__(self, config: RunConfig, spec: RunSpec, modules: Path, record: RunRecord, keys: Keys | None) -> None:
         self._config = config
+        self._service = ServiceManager()
         self._keys = keys
         self._spec = spec
         self._display = record.display
@@ -123,6 +125,7 @@ class Coordinator:
         if self._record.standing.constants is not None:
             self._display.note(f"the run goes on in round {self._rounds.round}, exchange {self._rounds.exchange}")
         self._display.note(f"listening on {self._door.address}")
+        self._service.ready()
         waiting = tell_waiting(self._rounds, self._display.note)
         tasks = [self._loop.create_task(self._work()), self._loop.create_task(waiting)]
         if clients is not None and self._rounds.conclusion() is None:
@@ -151,6 +154,7 @@ class Coordinator:
     async def _farewell(self, code: ExitCode, reason: str) -> ExitCode:
         """Tell the clients, hear their goodbyes, and write down how the run ended; return the exit code."""
         outcome = outcome_of(code)
+        self._service.stopping()
         reach("run.over")
         if self._timer is not None:
             self._timer.cancel()

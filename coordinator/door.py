@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from coordinator.config import TransportSection
 from coordinator.enrolment import Verdict
 from coordinator.keys import Keys
+from coordinator.soundings import Soundings
 from coordinator.turned_away import TurnedAway
 from wire.encoding import Packed, decode, encode
 from wire.errors import DecodeError, UnknownMessageError
-from wire.messages import Message, Refusal, RefusalCode, Update
+from wire.messages import Message, Refusal, RefusalCode, Sounding, Update
 from wire.sockets.gatekeeper import Gatekeeper
 from wire.sockets.zeromq import AddressInUseError, Context, Router
 from wire.timing import Timing, split_timing
@@ -74,6 +75,7 @@ class Door:
         self._on_arrival = on_arrival
         self._on_barred = on_barred
         self._turned_away = turned_away
+        self._soundings = Soundings()
         self._fault = ""
         self._context = Context(io_threads=1)
         self._gatekeeper = Gatekeeper(self._context, self._may_enter) if keys is not None else None
@@ -135,7 +137,15 @@ class Door:
             if owner is not None and not isinstance(error, UnknownMessageError):
                 self.send(route, encode(Refusal(RefusalCode.MALFORMED, str(error)[:200], False)))
             return
-        self._on_arrival(arrival)
+        if isinstance(arrival.message, Sounding):
+            self._sound(arrival, arrival.message)
+        else:
+            self._on_arrival(arrival)
+
+    def _sound(self, arrival: Arrival, sounding: Sounding) -> None:
+        assert arrival.packed is not None
+        if frames := self._soundings.echo(arrival.owner or "", sounding, arrival.packed):
+            self.send(arrival.route, frames)
 
     def _bar(self, route: bytes, code: str, reason: str) -> None:
         self._turned_away.add(code, reason)

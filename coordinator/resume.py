@@ -61,6 +61,20 @@ def take_up(path: Path, mode: str, given: Path | None, settings: Sequence[str]) 
     return config, modules, folder
 
 
+def last_run(config: RunConfig, mode: str) -> Path | None:
+    """Return the folder of the last run of a command that has these settings, over or not; None if there is none."""
+    configs = Path(config.run.dir).expanduser().glob("*/config.toml")
+    folders = [RunFolder(path.parent) for path in sorted(configs, key=lambda path: path.stat().st_mtime, reverse=True)]
+    return next((folder.path for folder in folders if _is_of(folder, config, mode)), None)
+
+
+def _is_of(folder: RunFolder, config: RunConfig, mode: str) -> bool:
+    try:
+        return _facts(folder)["mode"] == mode and not _changed(config, load(folder.config_path, ()))
+    except ConfigError:
+        return False
+
+
 def _facts(folder: RunFolder) -> dict[str, str]:
     """Return what the run's store says of the run; it may be in use."""
     with reading(folder.store_path) as connection:
@@ -71,11 +85,16 @@ def _facts(folder: RunFolder) -> dict[str, str]:
 
 
 def _check_same(given: RunConfig, stored: RunConfig, path: Path) -> None:
-    old, new = dict(_flat(stored)), dict(_flat(given))
-    changed = [key for key in {**old, **new} if old.get(key) != new.get(key) and key not in CHANGEABLE]
-    if changed:
-        told = "; ".join(f"{key} = {new.get(key)!r}: expected {old.get(key)!r}" for key in changed)
+    if changed := _changed(given, stored):
+        told = "; ".join(f"{key} = {new!r}: expected {old!r}" for key, (old, new) in changed.items())
         raise ConfigError(f"--resume {path}: a run goes on with the settings it was started with: {told}")
+
+
+def _changed(given: RunConfig, stored: RunConfig) -> dict[str, tuple[Any, Any]]:
+    """Return the settings that differ and may not: the stored and the given value of each."""
+    old, new = dict(_flat(stored)), dict(_flat(given))
+    differ = (key for key in {**old, **new} if old.get(key) != new.get(key))
+    return {key: (old.get(key), new.get(key)) for key in differ if key not in CHANGEABLE}
 
 
 def _flat(config: RunConfig) -> Iterator[tuple[str, Any]]:

@@ -21,8 +21,9 @@ from edge_client import session_events as session
 from edge_client.config import ClientConfig
 from edge_client.keys import Keys
 from edge_client.local_state import client_folder, held_digests
-from edge_client.session import Session
+from edge_client.session import Link, Session
 from models.failpoints import reach
+from models.settings import split_address
 from models.spec import ConfigError
 from wire.encoding import decode, encode, encoded_bytes
 from wire.errors import DecodeError
@@ -31,6 +32,8 @@ from wire.limits import PIPE_BYTES
 from wire.messages import Goodbye, Hello, Message, Ping, Progress, Ready, Update, Welcome
 from wire.sockets.child import Child, end_with_parent, peak_rss_bytes
 from wire.sockets.knock import mechanism_at
+from wire.sockets.names import look_up
+from wire.sockets.service import ServiceManager
 from wire.sockets.zeromq import Context, Dealer, Loss, mismatch
 from wire.timing import split_timing
 from wire.version import PROTOCOL_VERSION
@@ -51,6 +54,7 @@ class ClientApp:
         self._folder = client_folder(config)
         self._incarnation = int.from_bytes(os.urandom(7), "big")
         self._session = Session(self._incarnation, once)
+        self._service = ServiceManager()
         self._context = Context(io_threads=1)
         self._dealer: Dealer | None = None
         self._trainer: Child | None = None
@@ -85,6 +89,7 @@ class ClientApp:
         if lifeline is not None:
             end_with_parent()
             self._loop.add_reader(lifeline, self._end, ExitCode.INTERRUPTED, "its parent is gone")
+        self._service.ready()
         self._feed(session.Ticked(self._loop.time()))
         code, reason = await self._ended
         if lifeline is not None:
@@ -94,6 +99,7 @@ class ClientApp:
         return code
 
     async def _leave(self, reason: str) -> None:
+        self._service.stopping()
         if self._timer is not None:
             self._timer.cancel()
         self._send(Goodbye(reason))
@@ -147,6 +153,7 @@ class ClientApp:
         own, server_key = self._keys or (None, "")
         dealer = Dealer(self._context, address, MAX_INCOMING_BYTES, self._on_message, on_lost, own, server_key)
         self._dealer = dealer
+        self._watch(self._loop.create_task(self._look_up(dealer)))
         version = (PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor)
         device = {"machine": platform.machine(), "python": platform.python_version(), "cores": os.cpu_count() or 0}
         held = held_digests(self._folder)
@@ -159,6 +166,15 @@ class ClientApp:
             self._link_refused(reason)
         else:
             self._link_lost(reason)
+
+    async def _look_up(self, dealer: Dealer) -> None:
+        """Tell of a name that is not found: libzmq keeps that to itself."""
+        host, _ = split_address(self._config.coordinator.address) or ("", 0)
+        try:
+            await look_up(host)
+        except OSError as error:
+            if dealer is self._dealer and self._session.link is Link.JOINING:
+                self._link_lost(f"{host} does not resolve: {error.strerror}")
 
     async def _look_closer(self, dealer: Dealer, reason: str) -> None:
         """Tell a coordinator that has other keys, or none, from nobody: all end a connection without a word."""

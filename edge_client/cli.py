@@ -69,16 +69,26 @@ def _parser() -> argparse.ArgumentParser:
     init = keys.add_parser("init", help="make keys unless there are some, and print the command that enrolls them")
     init.set_defaults(command=_keys_init)
     _add_settings(init)
-    doctor = commands.add_parser("doctor", help="print a report of this device, to be pasted where help is asked")
-    doctor.set_defaults(command=_doctor)
+    _add_doctor(
+        commands.add_parser("doctor", help="say what is not well with this device and its way to a coordinator")
+    )
     parser.set_defaults(command=lambda args: parser.error("expected a command: run, keys, doctor"))
     return parser
 
 
-def _add_settings(parser: argparse.ArgumentParser) -> None:
+def _add_doctor(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(command=_doctor)
+    _add_settings(parser, required=False)
+    parser.add_argument("--coordinator", metavar="ADDR", help="its host:port, if it is not that of the settings")
+    parser.add_argument("--allow-open-keys", action="store_true", help="take a key file that others may read")
+    parser.add_argument("--format", choices=["text", "json"], default="text", help="default: text")
+
+
+def _add_settings(parser: argparse.ArgumentParser, required: bool = True) -> None:
     from pathlib import Path
 
-    parser.add_argument("--config", type=Path, metavar="FILE", required=True, help="the settings, such as client.toml")
+    what = "the settings, such as client.toml"
+    parser.add_argument("--config", type=Path, metavar="FILE", required=required, help=what)
     parser.add_argument("--set", action="append", default=[], metavar="TABLE.KEY=VALUE", help="override one setting")
 
 
@@ -104,12 +114,21 @@ def _keys_init(args: argparse.Namespace) -> int:
 
 
 def _doctor(args: argparse.Namespace) -> int:
-    from edge_client.doctor import problems, report
+    import json
 
-    print(report())
-    found = list(problems())
-    print("\n".join(f"problem: {problem}" for problem in found) or "no problems found")
-    return ExitCode.BAD_CONFIG if found else ExitCode.FINISHED
+    from edge_client.config import load
+    from edge_client.doctor import examine
+    from edge_client.doctor.finding import as_plain, as_text, exit_code
+    from models.settings import ADDRESS_FORM, split_address
+    from models.spec import ConfigError
+
+    config = load(args.config, args.set) if args.config or args.set else None
+    address = args.coordinator or (config.coordinator.address if config else "")
+    if address and split_address(address) is None:
+        raise ConfigError(f"--coordinator {address}: expected {ADDRESS_FORM}")
+    findings = list(examine(config, address, args.allow_open_keys))
+    print(json.dumps(as_plain(findings), indent=1) if args.format == "json" else as_text(findings))
+    return exit_code(findings)
 
 
 def _version(args: argparse.Namespace) -> int:

@@ -3,8 +3,8 @@
 Evolution (`PROTOCOL.md`, Versions): a new field goes to the end and has a default; a type never changes; a retired tag
 is never used again. A message whose class has `carries_payload` is followed by a payload, the others stand alone.
 
-Client to coordinator: `Hello`, `Ready`, `Progress`, `Offer`, `Update`, `Goodbye`.
-Coordinator to client: `Welcome`, `Constant`, `Task`, `Grant`, `Ack`, `Refusal`, `Finish`.
+Client to coordinator: `Hello`, `Ready`, `Progress`, `Offer`, `Update`, `Goodbye`, `Sounding`.
+Coordinator to client: `Welcome`, `Constant`, `Task`, `Grant`, `Ack`, `Refusal`, `Finish`, `Echo`.
 Both ways: `Ping`, answered by `Pong`.
 """
 
@@ -195,6 +195,27 @@ class Goodbye(Message, frozen=True, array_like=True):
     trainer_peak_rss_bytes: int = 0
 
 
+class Sounding(Message, frozen=True, array_like=True):
+    """Measures the way to the coordinator, outside any run. `returns`: whether the payload is to come back as well."""
+
+    tag: ClassVar[int] = 16
+    carries_payload: ClassVar[bool] = True
+    version: tuple[int, int]
+    number: int
+    returns: bool = False
+
+
+class Echo(Message, frozen=True, array_like=True):
+    """Answers a `Sounding`: whose key the connection has, and the coordinator's clock in seconds since 1970."""
+
+    tag: ClassVar[int] = 17
+    carries_payload: ClassVar[bool] = True
+    version: tuple[int, int]
+    number: int
+    client: str
+    clock_s: float
+
+
 class RefusalCode:
     """The closed list of refusal codes; the first group is permanent."""
 
@@ -219,7 +240,7 @@ NETWORK: dict[int, type[Message]] = {
     kind.tag: kind
     for kind in (
         Hello, Welcome, Constant, Ready, Task, Progress, Offer, Grant,
-        Update, Ack, Refusal, Ping, Pong, Finish, Goodbye,
+        Update, Ack, Refusal, Ping, Pong, Finish, Goodbye, Sounding, Echo,
     )
 }  # fmt: skip
 """Every message of the network protocol by its tag."""

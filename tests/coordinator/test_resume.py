@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
 from coordinator.config import load
-from coordinator.resume import CHANGEABLE, take_up
+from coordinator.resume import CHANGEABLE, last_run, take_up
 from coordinator.run_folder import RunFolder
 from coordinator.store import Store
 from models.spec import ConfigError
@@ -93,3 +94,21 @@ def test_a_folder_may_have_any_name(tmp_path: Path) -> None:
     (tmp_path / "100% #1?").mkdir()
     folder = stored_run(tmp_path / "100% #1?", "serve")
     assert take_up(folder.path, "serve", None, [])[2].path == folder.path
+
+
+def test_the_last_run_of_the_same_settings_is_found_over_or_not(tmp_path: Path) -> None:
+    runs = [stored_run(tmp_path, "serve", f"run.seed={seed}") for seed in (1, 1, 2)]
+    for age_s, folder in enumerate(reversed(runs)):
+        os.utime(folder.config_path, (1e9 - age_s, 1e9 - age_s))
+    runs[1].write_summary({"outcome": "finished"})
+    config = load(None, [f"run.dir={tmp_path}", "run.seed=1"])
+    assert last_run(config, "serve") == runs[1].path
+
+
+@pytest.mark.parametrize(
+    ("mode", "settings"), [("loopback", []), ("serve", ["run.seed=2"]), ("serve", ["run.dir=elsewhere"])]
+)
+def test_a_run_of_others_is_not_taken_for_it(tmp_path: Path, mode: str, settings: list[str]) -> None:
+    stored_run(tmp_path, "serve")
+    RunFolder.create(load(None, [f"run.dir={tmp_path}"]), "20260131-235959")  # in which nothing was stored yet
+    assert last_run(load(None, [f"run.dir={tmp_path}", *settings]), mode) is None

@@ -1,5 +1,6 @@
 """The command `edge-client`, as a process: exit codes, one clear line for an error, and never a traceback."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 from edge_client import cli
 from edge_client.config import load
+from edge_client.doctor.finding import Finding
 from wire.exit_codes import ExitCode
 from wire.version import PROTOCOL_VERSION
 
@@ -95,6 +97,44 @@ def test_run_enters_the_app_and_returns_its_code(
     code = cli.main(["run", "--config", str(path), "--set", "data.index=1", "--set", PLAIN, *args])
     assert code == ExitCode.REFUSED
     assert calls == [(load(path, ["data.index=1", PLAIN]), tmp_path, None, once, lifeline)]
+
+
+@pytest.mark.parametrize(
+    ("args", "configured", "address"),
+    [
+        ([], False, ""),
+        (["--coordinator", "server:7071"], False, "server:7071"),
+        (["--config", "client.toml"], True, "127.0.0.1:7071"),
+        (["--config", "client.toml", "--coordinator", "server:7071"], True, "server:7071"),
+    ],
+)
+def test_the_doctor_looks_at_what_is_known_and_returns_the_worst(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    args: list[str],
+    configured: bool,
+    address: str,
+) -> None:
+    calls: list[tuple[bool, str]] = []
+
+    def examine(config: Any, address: str, allow_open_keys: bool) -> list[Finding]:
+        calls.append((config is not None, address))
+        return [Finding("enrolment", "not let in", "enroll it", ExitCode.REFUSED)]
+
+    monkeypatch.setattr("edge_client.doctor.examine", examine)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.chdir(tmp_path)
+    Path("client.toml").write_text('[client]\nid = "a"\n[data]\nindex = 0\n')
+    assert cli.main(["doctor", "--format", "json", *args]) == ExitCode.REFUSED
+    assert calls == [(configured, address)]
+    assert json.loads(capsys.readouterr().out)["exit_code"] == ExitCode.REFUSED
+
+
+def test_an_address_that_is_none_is_a_bad_argument() -> None:
+    done = edge_client("doctor", "--coordinator", "server")
+    assert (done.returncode, done.stdout) == (ExitCode.BAD_CONFIG, "")
+    assert done.stderr.startswith("edge-client: --coordinator server: expected ")
 
 
 @pytest.mark.parametrize(("plugin_dir", "expected"), [("", "."), ("mine", "mine"), ("/opt/mine", "/opt/mine")])

@@ -27,6 +27,15 @@ def test_clients_may_come_before_the_coordinator_and_say_so_once(pairs: PairsRun
         assert last.endswith("the run is over: finished")
 
 
+def test_a_name_that_does_not_resolve_is_told_at_once(pairs: PairsRun) -> None:
+    name = "x" * 64  # longer than any name may be, so nobody is asked
+    client = pairs.client(0, f"{name}:7071")
+    client.hear(
+        f"no connection to the coordinator at {name}:7071: {name} does not resolve: no name that there could be"
+    )
+    assert client.stop() == ExitCode.INTERRUPTED
+
+
 def test_the_second_live_client_of_an_id_is_refused_by_name(pairs: PairsRun) -> None:
     pairs.gates.shut(client_id(0))
     coordinator, clients = pairs.serve_all(0, 1)

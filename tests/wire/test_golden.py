@@ -40,6 +40,7 @@ EVERY_CODEC = Payload(
     },
     {"first": True, "scale": 0.25, "stage": "tune", "step": -3},
 )
+FILLER = Payload({"filler": Tensor("u8", np.zeros(3, np.uint8))})
 SPEC = {"run_id": "demo-1", "seed": 0, "num_rounds": 10, "method": "fedproto", "classes": ["0", "1", "Zürich"]}
 
 SAMPLES: dict[str, tuple[messages.Message, Payload | None]] = {
@@ -61,6 +62,8 @@ SAMPLES: dict[str, tuple[messages.Message, Payload | None]] = {
     "Pong": (messages.Pong(), None),
     "Finish": (messages.Finish(7, "finished", ""), None),
     "Goodbye": (messages.Goodbye("finished", 31_200_000, 530_000_000), None),
+    "Sounding": (messages.Sounding((1, 3), 4, True), FILLER),
+    "Echo": (messages.Echo((1, 3), 4, "client-0", 1_798_761_600.5), FILLER),
 }
 
 
@@ -107,7 +110,7 @@ def test_the_golden_frames_decode_to_the_message(name: str) -> None:
 
 
 def test_the_frames_of_older_versions_are_kept() -> None:
-    assert {path.parent.name for path in OLDER} == {"1.0", "1.1"}
+    assert {path.parent.name for path in OLDER} == {"1.0", "1.1", "1.2"}
 
 
 @pytest.mark.parametrize("path", OLDER, ids=lambda path: f"{path.parent.name}/{path.stem}")

@@ -33,7 +33,8 @@ def test_fields_with_defaults_stand_at_the_end(kind: type[msgspec.Struct]) -> No
 
 
 def test_the_messages_that_carry_a_payload() -> None:
-    assert {kind.__name__ for kind in KINDS if kind.carries_payload} == {"Constant", "Task", "Update"}
+    carriers = {"Constant", "Task", "Update", "Sounding", "Echo"}
+    assert {kind.__name__ for kind in KINDS if kind.carries_payload} == carriers
 
 
 def test_refusal_codes_are_unique() -> None:

@@ -1,0 +1,90 @@
+"""A connection to the coordinator that soundings go by; it never says hello, so no run takes notice."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import NamedTuple
+
+from edge_client.keys import Keys
+from wire.encoding import Packed, decode, encode
+from wire.errors import DecodeError
+from wire.messages import Echo, Refusal, Sounding
+from wire.sockets.zeromq import Context, Dealer, Loss
+from wire.version import PROTOCOL_VERSION
+
+ECHO_S = 10.0
+"""How long an echo may take."""
+
+MAX_BYTES = 1 << 20
+"""Longer than any echo."""
+
+
+class UnansweredError(Exception):
+    """A sounding that got no echo; `loss` says how the connection ended, None if it did not."""
+
+    def __init__(self, reason: str, loss: Loss | None = None) -> None:
+        super().__init__(reason)
+        self.loss = loss
+
+
+class Heard(NamedTuple):
+    """An echo, how long it took, and by how much the coordinator's clock is ahead of ours."""
+
+    echo: Echo
+    took_s: float
+    ahead_s: float
+
+
+class Line:
+    """A connection that soundings go by."""
+
+    def __init__(self, context: Context, address: str, keys: Keys | None) -> None:
+        """Begin to connect."""
+        own, server_key = keys or (None, "")
+        self._number = 0
+        self._heard: asyncio.Future[Echo | UnansweredError] = asyncio.get_running_loop().create_future()
+        self._dealer = Dealer(context, address, MAX_BYTES, self._on_message, self._on_lost, own, server_key)
+
+    def close(self) -> None:
+        """End the connection."""
+        self._dealer.close()
+
+    async def sound(self, packed: Packed, returns: bool = False, times: int = 1) -> Heard:
+        """Send a sounding, or so many behind each other, and return what was heard of the last.
+
+        Raises:
+            UnansweredError: the connection ended, or nothing was heard in time.
+        """
+        version = (PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor)
+        began, began_at = time.perf_counter(), time.time()
+        for _ in range(times):
+            self._number += 1
+            self._dealer.send(encode(Sounding(version, self._number, returns), packed))
+        try:
+            echo = await asyncio.wait_for(self._heard, ECHO_S)
+        except asyncio.TimeoutError:
+            raise UnansweredError(f"no echo within {ECHO_S:g} s") from None
+        took_s = time.perf_counter() - began
+        if isinstance(echo, UnansweredError):
+            raise echo
+        self._heard = asyncio.get_running_loop().create_future()
+        return Heard(echo, took_s, echo.clock_s - (began_at + took_s / 2))
+
+    def _on_message(self, frames: list[bytes]) -> None:
+        try:
+            message, _ = decode(frames)
+        except DecodeError as error:
+            self._hear(UnansweredError(f"an answer that is no message: {error}"))
+            return
+        if isinstance(message, Refusal):
+            self._hear(UnansweredError(message.reason, Loss.REFUSED if message.permanent else None))
+        elif isinstance(message, Echo) and message.number == self._number:
+            self._hear(message)
+
+    def _on_lost(self, reason: str, loss: Loss) -> None:
+        self._hear(UnansweredError(reason, loss))
+
+    def _hear(self, outcome: Echo | UnansweredError) -> None:
+        if not self._heard.done():
+            self._heard.set_result(outcome)

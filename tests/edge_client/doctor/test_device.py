@@ -1,0 +1,82 @@
+"""What is said of the device itself, above all what keeps it from any run."""
+
+from __future__ import annotations
+
+import os
+import resource
+from pathlib import Path
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
+from edge_client.doctor import device
+from edge_client.doctor.finding import Finding
+from wire.exit_codes import ExitCode
+
+GIB = 1 << 30
+
+
+@pytest.fixture(autouse=True)
+def _no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Importing it takes seconds, and is not what is tested."""
+    monkeypatch.setattr(device, "_torch", lambda: "2.0")
+    monkeypatch.setattr(device, "_onnxruntime", lambda: "1.0")
+
+
+def examined(folder: Path) -> dict[str, Finding]:
+    return {finding.name: finding for finding in device.examine_device(folder)}
+
+
+def test_this_device_could_take_part(tmp_path: Path) -> None:
+    findings = examined(tmp_path / "not" / "made" / "yet")
+    assert [name for name, finding in findings.items() if finding.code != ExitCode.FINISHED] == []
+    assert f"free in {tmp_path}" in findings["disk"].told
+    assert not any(finding.told.startswith("unknown") for finding in findings.values())
+
+
+def test_a_library_that_is_too_old_or_cannot_encrypt_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "has_curve", lambda: False)
+    assert examined(tmp_path)["libzmq"].advice.startswith("it cannot encrypt: ")
+    monkeypatch.setattr(device, "libzmq_version", lambda: (4, 2, 5))
+    libzmq = examined(tmp_path)["libzmq"]
+    assert (libzmq.code, libzmq.advice) == (ExitCode.BAD_CONFIG, "it is older than 4.3: install a newer pyzmq")
+
+
+@pytest.mark.parametrize(("available", "level"), [(GIB, "ok"), (GIB // 2, "warn"), (GIB // 32, "FAIL")])
+def test_memory_must_do_for_a_daemon_and_should_for_a_trainer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, available: int, level: str
+) -> None:
+    monkeypatch.setattr(device, "_version", lambda package: "2.0")
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=4 * GIB, available=available))
+    memory = examined(tmp_path)["memory"]
+    assert (memory.level, memory.figures["available_bytes"]) == (level, available)
+
+
+@pytest.mark.parametrize(("free", "level"), [(2 * GIB, "ok"), (GIB // 2, "warn"), (GIB // 32, "FAIL")])
+def test_disk_must_hold_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, level: str) -> None:
+    monkeypatch.setattr(psutil, "disk_usage", lambda path: SimpleNamespace(free=free))
+    assert examined(tmp_path)["disk"].level == level
+
+
+def test_a_folder_that_may_not_be_written_to_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert "may not be written to" in examined(tmp_path)["disk"].told
+
+
+@pytest.mark.parametrize(("limit", "level"), [(1024, "ok"), (-1, "ok"), (100, "FAIL")])
+def test_few_descriptors_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, level: str) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (limit, 4096))
+    assert examined(tmp_path)["descriptors"].level == level
+
+
+def test_a_sensor_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "energy stays unknown" in device._sensors(tmp_path).told
+    energy = tmp_path / "sys/class/powercap/intel-rapl:0/energy_uj"
+    energy.parent.mkdir(parents=True)
+    energy.write_text("1")
+    assert device._sensors(tmp_path) == Finding("sensors", "RAPL")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    closed = device._sensors(tmp_path)
+    assert (closed.told, closed.level) == ("RAPL (may not be read)", "warn")
+    assert f"chmod a+r {energy}" in closed.advice

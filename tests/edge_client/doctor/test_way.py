@@ -1,0 +1,134 @@
+"""The way to a coordinator's door, from the name down to the bandwidth; none of it takes part in a run."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+
+import pytest
+
+from coordinator.config import TransportSection
+from coordinator.door import Arrival, Door
+from coordinator.enrolment import Enrolment
+from coordinator.keys import Keys as CoordinatorKeys
+from coordinator.soundings import Soundings
+from coordinator.turned_away import TurnedAway
+from edge_client.doctor import line
+from edge_client.doctor.finding import Finding, exit_code
+from edge_client.doctor.way import examine_way
+from edge_client.keys import Keys
+from wire.exit_codes import ExitCode
+from wire.sockets.keys import KeyPair, make_pair
+
+COORDINATOR, ENROLLED, STRANGER = make_pair(), make_pair(), make_pair()
+TRANSPORT = TransportSection(bind="127.0.0.1:0", max_message_bytes=64 * 1024)
+OURS = Keys(ENROLLED, COORDINATOR.public)
+
+ALL = ["name", "port", "greeting", "enrolment", "clock", "round trip", "bandwidth"]
+
+
+async def walked(address: str, keys: Keys | None = OURS, client: str = "a", knows: bool = True) -> list[Finding]:
+    return [finding async for finding in examine_way(address, keys, client, knows)]
+
+
+def examined(
+    keys: Keys | None = OURS, client: str = "a", knows: bool = True, own: KeyPair | None = COORDINATOR
+) -> list[Finding]:
+    """Walk to a door that knows one key, that of client `a`; it must hear of no arrival."""
+    arrivals: list[Arrival] = []
+
+    async def walk() -> list[Finding]:
+        theirs = CoordinatorKeys(own, Enrolment.of({"a": ENROLLED.public})) if own is not None else None
+        turned_away = TurnedAway({}, lambda text: None)
+        door = Door(TRANSPORT, theirs, arrivals.append, lambda route, reason: None, turned_away)
+        try:
+            return await walked(door.address, keys, client, knows)
+        finally:
+            door.close()
+
+    findings = asyncio.run(walk())
+    assert arrivals == []
+    return findings
+
+
+def test_an_enrolled_device_hears_of_clock_and_speed() -> None:
+    findings = examined()
+    assert [(finding.name, finding.level) for finding in findings] == [(name, "ok") for name in ALL]
+    figures = {key: value for finding in findings for key, value in finding.figures.items()}
+    assert all(figures[key] is not None for key in ("connect_s", "ahead_s", "uncertainty_s", "round_trip_s"))
+    assert figures.keys() >= {"up_bytes_per_s", "least_down_bytes_per_s"}
+
+
+def test_without_encryption_on_both_sides_no_keys_are_needed() -> None:
+    findings = examined(keys=None, own=None)
+    assert [finding.name for finding in findings] == ALL
+    assert findings[3].told.startswith("let in without keys")
+
+
+def test_a_clock_that_is_off_is_told_which_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coordinator.door.Soundings", lambda: Soundings(wall_clock=lambda: 0.0))
+    (clock,) = (finding for finding in examined() if finding.name == "clock")
+    assert "ahead of the coordinator's" in clock.told
+    assert "timedatectl" in clock.advice
+    assert clock.code == ExitCode.FINISHED
+
+
+@pytest.mark.parametrize(
+    ("keys", "client", "told", "advice"),
+    [
+        (Keys(STRANGER, COORDINATOR.public), "a", "not enrolled there", "run what `edge-client keys init` prints"),
+        (Keys(ENROLLED, STRANGER.public), "a", "the handshake was broken off", "set [coordinator] public_key"),
+        (OURS, "b", "this key is that of a there", "set [client] id = 'a'"),
+        (None, "a", "encrypted there, and not so here", "leave `security` out"),
+    ],
+)
+def test_who_would_be_refused_is_told_why(keys: Keys | None, client: str, told: str, advice: str) -> None:
+    findings = examined(keys, client)
+    assert exit_code(findings) == ExitCode.REFUSED
+    (refused,) = (finding for finding in findings if finding.code == ExitCode.REFUSED)
+    assert told in refused.told
+    assert advice in refused.advice
+
+
+def test_without_settings_the_way_ends_at_the_greeting() -> None:
+    assert [(finding.name, finding.level) for finding in examined(knows=False)] == [(name, "ok") for name in ALL[:3]]
+
+
+def test_a_coordinator_that_does_not_echo_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line, "ECHO_S", 0.05)
+    monkeypatch.setattr(Soundings, "echo", lambda *_: [])
+    last = examined()[-1]
+    assert (last.name, last.code, last.told) == ("soundings", ExitCode.BAD_CONFIG, "no echo within 0.05 s")
+
+
+def test_a_name_that_does_not_resolve_is_the_last_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", fail)
+    (name,) = asyncio.run(walked("nowhere:7071"))
+    assert (name.code, name.told) == (ExitCode.BAD_CONFIG, "nowhere does not resolve: Name or service not known")
+
+
+def test_a_port_where_nobody_listens_says_how_somebody_would() -> None:
+    with contextlib.closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        *_, port = asyncio.run(walked(f"127.0.0.1:{free.getsockname()[1]}"))
+    assert port.name == "port"
+    assert "start `coordinator serve` there" in port.advice
+
+
+@pytest.mark.parametrize("greeting", [b"", b"SSH-2.0-x" + bytes(64)])
+def test_another_program_is_no_coordinator(greeting: bytes) -> None:
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(greeting)
+        writer.close()
+        await writer.wait_closed()
+
+    async def walk() -> list[Finding]:
+        async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
+            return await walked(f"127.0.0.1:{server.sockets[0].getsockname()[1]}")
+
+    last = asyncio.run(walk())[-1]
+    assert (last.name, last.code) == ("greeting", ExitCode.BAD_CONFIG)
