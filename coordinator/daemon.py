@@ -7,22 +7,19 @@ done by one task that takes instructions in order, so the next exchange opens on
 from __future__ import annotations
 
 import asyncio
-import signal
 import traceback
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from coordinator import round_events as rounds
 from coordinator.conductor import Conductor
 from coordinator.config import RunConfig
-from coordinator.door import Arrival, Door, Frames
+from coordinator.door import Arrival, Frames, OpenPort
 from coordinator.exchange import OpenExchange
 from coordinator.gate import Gate
 from coordinator.grants import Grants
-from coordinator.keys import Keys
 from coordinator.lobby import Events, Lobby
 from coordinator.loopback_clients import Clients
 from coordinator.metrics import Cost, Ledger
@@ -71,10 +68,11 @@ FAREWELL_S = 2.0
 class Coordinator:
     """One run, from start to exit code."""
 
-    def __init__(self, config: RunConfig, spec: RunSpec, modules: Path, record: RunRecord, keys: Keys | None) -> None:
+    def __init__(self, config: RunConfig, spec: RunSpec, modules: Path, record: RunRecord, open_port: OpenPort) -> None:
+        """Bring the parts together; the port, through which the run's clients come, is opened by `run`."""
         self._config = config
         self._service = ServiceManager()
-        self._keys = keys
+        self._open_port = open_port
         self._spec = spec
         self._display = record.display
         self._record = record
@@ -117,10 +115,7 @@ class Coordinator:
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[tuple[ExitCode, str]] = self._loop.create_future()
         self._goodbyes = asyncio.Event()
-        self._loop.set_exception_handler(self._on_error)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self._loop.add_signal_handler(number, self.end, ExitCode.INTERRUPTED, f"stopped by {number.name}")
-        self._door = Door(self._config.transport, self._keys, self._on_arrival, self._on_barred, self._turned_away)
+        self._door = self._open_port(self._on_arrival, self._on_barred, self._turned_away)
         self._record.attach(self._on_store_failed)
         if self._record.standing.constants is not None:
             self._display.note(f"the run goes on in round {self._rounds.round}, exchange {self._rounds.exchange}")
@@ -380,12 +375,6 @@ class Coordinator:
         elif error is not None:
             self._display.note("".join(traceback.format_exception(error)))
             self.end(ExitCode.FAILED, f"internal error: {type(error).__name__}: {error}")
-
-    def _on_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Note an error in handling one message or timer; the run goes on."""
-        error = context.get("exception")
-        lines = traceback.format_exception(error) if error else []
-        self._display.note(f"internal error: {context['message']}\n{''.join(lines)}")
 
     def _on_store_failed(self, error: StoreError) -> None:
         self.end(ExitCode.INTERRUPTED, str(error))
