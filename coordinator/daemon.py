@@ -110,6 +110,16 @@ class Coordinator:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_unset = False
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more happens in the run but that its clients are told."""
+        return self._ended.done()
+
+    @property
+    def where(self) -> tuple[int, str]:
+        """The round in hand, and whom and what it waits for."""
+        return self._rounds.round, self._rounds.waiting_for()
+
     async def run(self, clients: Clients | None) -> ExitCode:
         """Serve the run to its end; in a loopback run its clients are started once there is an address."""
         self._loop = asyncio.get_running_loop()

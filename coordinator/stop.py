@@ -7,7 +7,10 @@ from pathlib import Path
 
 import psutil
 
+from coordinator import client_api
 from coordinator.run_folder import RunFolder
+from coordinator.service import queue
+from coordinator.service.orders import SOCKET
 from wire.exit_codes import ExitCode
 
 WITHIN_S = 10.0
@@ -21,6 +24,10 @@ def stop(path: Path) -> ExitCode:
         ConfigError: there is no run folder.
     """
     folder = RunFolder.open(path)
+    service = service_of(folder)
+    if service is not None:
+        print(f"{folder.run_id} is stopped; its outcome: {client_api.stop(folder.run_id, service)}")
+        return ExitCode.FINISHED
     process = _holder(Path(f"{folder.store_path}.lock"))
     if process is None:
         print(f"{folder.run_id} does not run on this machine; its outcome: {_outcome(folder)}")
@@ -34,6 +41,13 @@ def stop(path: Path) -> ExitCode:
         time.sleep(0.02)
     print(f"{folder.run_id} is stopped; its outcome: {_outcome(folder)}")
     return ExitCode.FINISHED
+
+
+def service_of(folder: RunFolder) -> Path | None:
+    """Return the folder of the service that has a run, None if there is none that is at work."""
+    service = folder.path.resolve().parent.parent
+    lock = service / f"{queue.FILE}.lock"
+    return service if (service / SOCKET).is_socket() and _holder(lock) is not None else None
 
 
 def _holder(lock: Path) -> psutil.Process | None:

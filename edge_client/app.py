@@ -18,6 +18,7 @@ import msgspec
 
 from edge_client import commands
 from edge_client import session_events as session
+from edge_client.announcement import announcement
 from edge_client.config import ClientConfig
 from edge_client.keys import Keys
 from edge_client.local_state import client_folder, held_digests
@@ -157,7 +158,8 @@ class ClientApp:
         version = (PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor)
         device = {"machine": platform.machine(), "python": platform.python_version(), "cores": os.cpu_count() or 0}
         held = held_digests(self._folder)
-        self._send(Hello(version, self._config.client.id, self._incarnation, held, device))
+        said = {**device, **announcement(self._config)}
+        self._send(Hello(version, self._config.client.id, self._incarnation, held, said))
 
     def _on_lost(self, dealer: Dealer, reason: str, loss: Loss) -> None:
         if loss is Loss.BROKEN_OFF:
@@ -246,6 +248,7 @@ class ClientApp:
 
     def _end_trainer(self, instruction: session.EndTrainer) -> None:
         trainer, self._trainer = self._trainer, None
+        self._constants, self._task_frames = [], None
         if trainer is not None:
             self._watch(self._loop.create_task(trainer.stop()))
 

@@ -36,6 +36,10 @@ class ClientSection(Section, frozen=True):
     """Where their modules are, seen from the folder of `client.toml`; empty for that folder itself."""
     key: str = ""
     """The file of its secret key; empty for `client.secret` in its folder."""
+    tags: list[str] = []
+    """What a run may require of its clients, in words of one's own."""
+    classes: list[str] = []
+    """Classes that this device has samples of, where a run may require some."""
 
 
 class CoordinatorSection(Section, frozen=True):

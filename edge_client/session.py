@@ -22,7 +22,10 @@ out ahead of `Ready`, so that a coordinator that has it need not send its task. 
 it goes out once more when its task comes. A task that comes while another is worked on replaces it; the same task again
 changes nothing else. A welcome to another run drops all work. A permanent refusal ends the client, and so does a link
 that the coordinator will not have. One that has another key than the expected one cannot even say so: it breaks off the
-handshake, which ends the client if it happens MAX_BROKEN_OFF times in a row.
+handshake, which ends the client if it happens MAX_BROKEN_OFF times in a row. A trainer that cannot go on ends it, too.
+
+A coordinator that says `Standby` serves run after run. Its link stays UP without a run, at the end of one and where the
+client cannot take part in one: that is declined, and the client waits for the next (but for `once`).
 """
 
 from __future__ import annotations
@@ -63,6 +66,7 @@ from wire.limits import SILENT_HEARTBEATS, UNASKED_BYTES
 from wire.messages import (
     Ack,
     Constant,
+    Decline,
     Finish,
     Goodbye,
     Grant,
@@ -73,6 +77,7 @@ from wire.messages import (
     Ready,
     Refusal,
     RefusalCode,
+    Standby,
     Task,
     Welcome,
 )
@@ -80,6 +85,12 @@ from wire.messages import (
 JOIN_S = 5.0
 """How long a welcome may take before the connection is tried anew."""
 
+
+MAX_REASON_CHARACTERS = 500
+"""Of why a run is declined."""
+
+OF_ONE_RUN = (RefusalCode.FEATURE_DIM, RefusalCode.LABEL_MAP, RefusalCode.MODEL, RefusalCode.LEFT_OUT)
+"""Permanent refusals that say nothing of other runs."""
 
 MAX_BROKEN_OFF = 3
 """So many handshakes in a row that the coordinator breaks off mean that it has another key."""
@@ -118,6 +129,7 @@ class Session:
         self.run_id = ""
         self.task: tuple[int, int] | None = None
         self.heartbeat_s = 0.0
+        self._standby: Standby | None = None
         self._backoff = Backoff(seed)
         self._retry_at: float | None = None
         self._joined_by = 0.0
@@ -143,6 +155,7 @@ class Session:
             Ticked: self._on_tick,
         }
         self._on_message: dict[type[Message], Callable[[Any, float], Iterable[Instruction]]] = {
+            Standby: self._on_standby,
             Welcome: self._on_welcome,
             Constant: self._on_constant,
             Task: self._on_task,
@@ -215,13 +228,42 @@ class Session:
         handler = self._on_message.get(type(event.message))
         return handler(event.message, event.at) if handler else []
 
-    def _on_welcome(self, welcome: Welcome, at: float) -> Iterable[Instruction]:
+    def _up(self, heartbeat_s: float, at: float) -> None:
         self.link = Link.UP
-        self.heartbeat_s = welcome.heartbeat_s
-        self._ping_at = at + self.heartbeat_s
+        self._beat(heartbeat_s, at)
         self._backoff.reset()
         self._num_broken_off = 0
         self._said.clear()
+
+    def _beat(self, heartbeat_s: float, at: float) -> None:
+        self.heartbeat_s = heartbeat_s
+        self._ping_at = at + heartbeat_s
+
+    def _on_standby(self, standby: Standby, at: float) -> Iterable[Instruction]:
+        """Stay on the link whatever becomes of runs; work for another run than the one that it names is dropped."""
+        self._standby = standby
+        self._up(standby.heartbeat_s, at)
+        if self.run_id == standby.run_id:
+            return []
+        return [*self._leave_run(at), Say("waiting for the next run")]
+
+    def _leave_run(self, at: float) -> list[Instruction]:
+        self.work, self.task, self.run, self.run_id = Work.NONE, None, 0, ""
+        if self._standby is not None:
+            self._beat(self._standby.heartbeat_s, at)
+        return [DropUplink(), EndTrainer()]
+
+    def _decline(self, code: ExitCode, reason: str, at: float) -> list[Instruction]:
+        """Take no part in this run: end, or where the link outlasts runs wait for the next."""
+        if self._standby is None or self.once:
+            return [Exit(code, reason)]
+        declined = Send(Decline(self.run, reason[:MAX_REASON_CHARACTERS]))
+        return [declined, Say(f"run {self.run_id} declined: {reason}"), *self._leave_run(at)]
+
+    def _on_welcome(self, welcome: Welcome, at: float) -> Iterable[Instruction]:
+        if self.link is not Link.UP:
+            self._standby = None
+        self._up(welcome.heartbeat_s, at)
         found = self._say(f"joined run {welcome.run_id}")
         if welcome.run_id != self.run_id or self.work is Work.NONE:
             self.run, self.run_id = welcome.run, welcome.run_id
@@ -291,7 +333,9 @@ class Session:
 
     def _on_refusal(self, refusal: Refusal, at: float) -> Iterable[Instruction]:
         if refusal.permanent:
-            return [Exit(ExitCode.REFUSED, f"refused by the coordinator ({refusal.code}): {refusal.reason}")]
+            reason = f"refused by the coordinator ({refusal.code}): {refusal.reason}"
+            is_of_run = refusal.code in OF_ONE_RUN
+            return self._decline(ExitCode.REFUSED, reason, at) if is_of_run else [Exit(ExitCode.REFUSED, reason)]
         if refusal.code == RefusalCode.UNKNOWN_SESSION:
             if self.link is not Link.UP:
                 return []
@@ -325,22 +369,18 @@ class Session:
             code = {"finished": ExitCode.FINISHED, "failed": ExitCode.FAILED}.get(finish.outcome)
             reason = f"the run is over: {finish.outcome}" + (f" ({finish.reason})" if finish.reason else "")
             return [Exit(ExitCode.INTERRUPTED if code is None else code, reason)]
-        self.work, self.task, self.run, self.run_id = Work.NONE, None, 0, ""
         reason = f"the run is over: {finish.outcome}"
-        return [
-            DropUplink(),
-            Send(Goodbye(reason)),
-            EndTrainer(),
-            *self._down(f"{reason}; waiting for the next one", at),
-        ]
+        told = f"{reason}; waiting for the next one"
+        then: list[Instruction] = self._down(told, at) if self._standby is None else [Say(told)]
+        return [Send(Goodbye(reason)), *self._leave_run(at), *then]
 
     def _on_trainer_failed(self, event: TrainerFailed) -> Iterable[Instruction]:
-        return [] if self.work is Work.NONE else [Exit(event.code, event.reason)]
+        return [] if self.work is Work.NONE else self._decline(event.code, event.reason, event.at)
 
     def _on_trainer_died(self, event: TrainerDied) -> Iterable[Instruction]:
         if self.work is Work.NONE:
             return []
         self._restarts += 1
         if self._restarts > MAX_TRAINER_RESTARTS:
-            return [Exit(ExitCode.FAILED, f"the trainer died {self._restarts} times: {event.reason}")]
+            return self._decline(ExitCode.FAILED, f"the trainer died {self._restarts} times: {event.reason}", event.at)
         return [Say(f"the trainer died: {event.reason}; starting it again"), RestartTrainer()]
