@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.up-to-date
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow chaos lint bench fuzz
+.PHONY: help install demo test test-slow chaos lint bench fuzz dist
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,11 +37,16 @@ fuzz: $(STAMP)  ## look for bytes that the coordinator does not survive, 2,000,0
 	@$(BIN)/python -m pip install -qq --group fuzz
 	@$(BIN)/python -m tests.fuzz -runs=2000000
 
+dist:  ## build the wheel, dist/protoedge-*.whl, which installs without a compiler
+	@$(PYTHON) -m pip wheel -qq --no-deps --wheel-dir dist .
+	@rm -rf build
+	@ls dist/*.whl
+
 # One call for all packages: torch and torchvision must be resolved together. `--group` needs pip 25.1.
 $(STAMP): pyproject.toml
 	@echo "Setting up .venv with $$($(PYTHON) --version); torch makes this take a few minutes the first time."
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install -qq --upgrade "pip>=25.1"
-	@$(BIN)/python -m pip install -qq --editable ".[train,report,dashboard]" --group dev
+	@$(BIN)/python -m pip install -qq --editable ".[train,report,dashboard,privacy]" --group dev
 	@touch $@
 	@echo "Ready."

@@ -25,7 +25,7 @@ from wire.encoding import decode, encode, pack, unpack
 from wire.limits import PIPE_BYTES
 from wire.messages import Message
 from wire.payload import EMPTY, Payload
-from wire.sockets.child import ChildPipe
+from wire.sockets.pipe import ChildPipe
 
 
 class Aggregator:

@@ -23,6 +23,7 @@ from coordinator.display import Display
 from coordinator.door import Door
 from coordinator.keys import load_keys
 from coordinator.loopback_clients import Clients
+from coordinator.privacy import require_accounting
 from coordinator.record import RunRecord, read_start
 from coordinator.report.table import final_table
 from coordinator.run_folder import RunFolder
@@ -30,6 +31,7 @@ from coordinator.store import StoreError
 from models.data import dataset_classes
 from models.spec import ConfigError, RunSpec
 from wire.exit_codes import ExitCode
+from wire.sockets.service import ServiceManager
 from wire.sockets.zeromq import AddressInUseError
 
 Go = Callable[[RunSpec, RunRecord], ExitCode]
@@ -115,10 +117,11 @@ def recorded(order: Order, go: Go) -> ExitCode:
 
     Raises:
         ConfigError: the settings do not fit each other, the data set's label map cannot be known, the address not be
-            bound, or the store not be opened.
+            bound, the store not be opened, or the noise not be accounted for.
     """
     if order.folder is not None and order.folder.read_summary().get("outcome") == "finished":
         return _tell_finished(order, order.folder)
+    require_accounting(order.config.privacy)
     spec = order.config.spec("", dataset_classes(order.config.data))
     start = read_start(order.init_from, spec) if order.init_from is not None else None
     folder = order.folder or RunFolder.create(order.config, time.strftime("%Y%m%d-%H%M%S"))
@@ -131,10 +134,10 @@ def recorded(order: Order, go: Go) -> ExitCode:
         if code == ExitCode.INTERRUPTED and order.can_go_on:
             display.note(f"to go on: coordinator {order.mode} --resume {shlex.quote(str(folder.path))}")
     except (ConfigError, StoreError, OSError) as error:
-        if order.folder is None:
-            folder.discard()
         where = "[run] dir" if order.folder is None else "--resume"
-        raise error if isinstance(error, ConfigError) else ConfigError(f"{where}: {error}") from None
+        told = str(error) if isinstance(error, ConfigError) else f"{where}: {error}"
+        is_removed = order.folder is None and folder.discard()
+        raise ConfigError(f"{told}; nothing has run, so the run folder is removed" if is_removed else told) from None
     finally:
         display.close()
     if record.summary is not None:
@@ -170,6 +173,7 @@ def _live_page(order: Order, folder: RunFolder) -> Iterator[None]:
 
 
 def _tell_finished(order: Order, folder: RunFolder) -> ExitCode:
+    ServiceManager().ready()  # for a service there is nothing to do, which is not a failure
     print(f"run folder: {folder.path}")
     print("the run is finished already")
     print(final_table(folder.read_summary()), flush=True)

@@ -24,6 +24,7 @@ from coordinator.standing import Standing
 from models.failpoints import reach
 from models.methods.api import Exchange, Method
 from wire.encoding import Packed
+from wire.payload import Record
 
 Contributions = Callable[[], Iterable[tuple[str, int, Packed]]]
 
@@ -93,6 +94,7 @@ class Conductor:
         for client, ready in standing.announced.items():
             self._ledger.announce(client, ready)
         self._ledger.replay(self._record.lines())
+        self._ledger.refused_before(standing.refusals)
         self._num_train = standing.num_train
         constants = await self._begin_half(standing)
         self._digests = {constant.name: constant.digest for constant in constants}
@@ -133,7 +135,11 @@ class Conductor:
         """Say what is wrong with an uplink, None if it follows from what its client announced and passes the gate."""
         facts = self._ledger.facts(client)
         dims = {} if self._machine.evaluating else {"K": gate.num_classes, **self.declared().uplink_dims(facts)}
-        return self.exchange.misfit(packed, dims, self._digests, lambda record: gate.check(record, facts.num_train))
+
+        def check(record: Record) -> None:
+            gate.check(record, facts.num_train)
+
+        return self.exchange.misfit(packed, dims, self._digests, check, gate.classes)
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()

@@ -13,8 +13,9 @@ from coordinator.rounds import RoundRules
 from models import methods
 from models.data import DATASETS
 from models.methods.api import Method
-from models.nets import NETS
+from models.nets import NET_NAMES
 from models.partition import PARTITIONS
+from models.privacy import check_noise
 from models.settings import (
     ADDRESS_FORM,
     NAME_FORM,
@@ -155,6 +156,7 @@ class RunConfig(Section, frozen=True):
             num_rounds=self.run.num_rounds,
             num_exchanges=num_exchanges,
             fraction=self.round.fraction,
+            num_clients=self.data.num_clients,
             min_clients=self.round.min_clients,
             min_available_clients=self.min_available_clients,
             deadline_s=self.round.deadline_s,
@@ -264,9 +266,9 @@ def _check_parts(config: RunConfig, where: str) -> None:
     """Check the names of data set, partition and net against what there is."""
     check_part("data.dataset", "dataset", config.data.dataset, DATASETS, where)
     check_part("data.partition", "partition", config.data.partition, PARTITIONS, where)
-    check_part("model.name", "net", config.model.name, NETS, where)
+    check_part("model.name", "net", config.model.name, NET_NAMES, where)
     for name in config.model.names:
-        check_part("model.names", "net", name, NETS, where)
+        check_part("model.names", "net", name, NET_NAMES, where)
 
 
 def _read_round(config: RunConfig, table: Mapping[str, Any], where: str) -> RoundSection:
@@ -301,6 +303,12 @@ def _read_method(config: RunConfig, where: str) -> dict[str, Any]:
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from None
     _check_rule(config.evaluation.rule, method, where)
+    try:
+        check_noise(config.privacy, method, config.evaluation.rule)
+    except ConfigError as error:
+        raise ConfigError(f"{where} {error}") from None
+    for net in (config.model.name, *config.model.names):
+        method.check_net(net)
     if method.shares_model and len(set(config.model.names)) > 1:
         expected = f"one net for all clients, as {method.name} averages whole nets"
         raise refusal(where, "model.names", config.model.names, expected)

@@ -23,6 +23,7 @@ from coordinator.grants import Grants
 from coordinator.lobby import Events, Lobby
 from coordinator.loopback_clients import Clients
 from coordinator.metrics import Cost, Ledger
+from coordinator.misfits import Misfits
 from coordinator.record import RunRecord, outcome_of
 from coordinator.rounds import Rounds
 from coordinator.run_folder import run_token
@@ -88,9 +89,8 @@ class Coordinator:
             self._token, spec.run_id, config.transport.heartbeat_s, config.transport.max_message_bytes, plain
         )
         self._turned_away = TurnedAway(record.standing.turned_away, record.display.note)
-        events = Events(
-            self._on_ready, self._on_gone, self._on_constant_sent, record.display.note, self._turned_away.add
-        )
+        told = (record.display.note, self._turned_away.add, record.put_waiting)
+        events = Events(self._on_ready, self._on_gone, self._on_constant_sent, *told)
         self._lobby = Lobby(
             spec,
             self._method,
@@ -105,7 +105,9 @@ class Coordinator:
             self._rounds, self._method, self._half, record, self._ledger, self._now, self._feed, self._finish
         )
         self._gate = Gate(config.gate, spec.classes)
-        self._num_misfits: dict[str, int] = {}
+        self._misfits = Misfits(config.gate.max_refusals, record.standing.misfits)
+        self._lobby.left_out.update(self._misfits.left_out())
+        self._rounds.left_out.update(self._lobby.left_out)
         self._acks: dict[str, Ack] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_unset = False
@@ -130,8 +132,8 @@ class Coordinator:
         if self._record.standing.constants is not None:
             self._display.note(f"the run goes on in round {self._rounds.round}, exchange {self._rounds.exchange}")
         self._display.note(f"listening on {self._door.address}")
-        self._service.ready()
-        waiting = tell_waiting(self._rounds, self._display.note)
+        self._service.ready(self._loop)
+        waiting = tell_waiting(self._rounds, lambda: self._lobby.clients, self._display.note)
         tasks = [self._loop.create_task(self._work()), self._loop.create_task(waiting)]
         if clients is not None and self._rounds.conclusion() is None:
             clients.start(self._door.address)
@@ -178,6 +180,7 @@ class Coordinator:
         reach("goodbyes.heard")
         try:
             self._record.put_turned_away(self._turned_away.counts)
+            self._record.put_refusals(self._misfits.counts, self._ledger.refusals)
             self._record.finish(self._ledger, self._half.state, self._half.versions, aggregator_peak, peaks, outcome)
             reach("summary.written")
             self._record.close()
@@ -233,11 +236,10 @@ class Coordinator:
         """Refuse an update; a corrected one may follow, but not for ever."""
         self._grant(self._grants.release(client))
         self._refuse(rounds.Refuse(client, RefusalCode.MALFORMED, misfit))
-        self._num_misfits[client] = self._num_misfits.get(client, 0) + 1
-        most = self._config.gate.max_refusals
-        if self._num_misfits[client] >= most:
-            reason = f"{client} is left out of the run: [gate] max_refusals = {most} of its updates were refused"
-            self._lobby.leave_out(client, reason, self._now())
+        self._misfits.add(client)
+        self._record.put_refusals(self._misfits.counts, self._ledger.refusals)
+        if client in (left_out := self._misfits.left_out()):
+            self._lobby.leave_out(client, left_out[client], self._now())
             self._feed(rounds.ClientGone(client, self._now(), for_good=True))
 
     def _may_send(self, client: str, run: int, round: int, exchange: int) -> bool:
@@ -282,10 +284,11 @@ class Coordinator:
             message = Grant(self._token, self._rounds.round, self._rounds.exchange)
             self._lobby.send(client, encode(message), self._now())
 
-    def _on_ready(self, client: str, ready: Ready) -> None:
+    def _on_ready(self, client: str, ready: Ready, is_at_work: bool) -> None:
         self._ledger.announce(client, ready)
         self._record.put_ready(client, ready)
-        self._feed(rounds.ClientReady(client, self._now()))
+        if not is_at_work:
+            self._feed(rounds.ClientReady(client, self._now()))
 
     def _on_gone(self, client: str) -> None:
         self._grant(self._grants.release(client))

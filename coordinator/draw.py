@@ -18,7 +18,7 @@ from models.data import load_dataset
 from models.partition import drawn_indices
 from models.spec import ConfigError
 from wire.exit_codes import ExitCode
-from wire.sockets.child import end_with_parent
+from wire.sockets.pipe import end_with_parent
 
 
 def draw(path: Path) -> None:

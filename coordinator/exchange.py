@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from models.methods.api import Exchange
@@ -36,7 +36,12 @@ class OpenExchange:
         self._record: type[Record] = declared.uplink if declared else Nothing
 
     def misfit(
-        self, packed: Packed, dims: Mapping[str, int], digests: Mapping[str, str], check: Callable[[Record], None]
+        self,
+        packed: Packed,
+        dims: Mapping[str, int],
+        digests: Mapping[str, str],
+        check: Callable[[Record], None],
+        classes: Sequence[str] = (),
     ) -> str | None:
         """Say what is wrong with an uplink, None if it is one of this exchange.
 
@@ -45,9 +50,12 @@ class OpenExchange:
             dims: the sizes that it must have, by symbol.
             digests: the digests of the run's constants, by name.
             check: what else its record must stand.
+            classes: the label map, whose names are told.
         """
+        shapes = {header.name: header.shape for header in packed.headers}
         try:
-            check(self._record.from_payload(unpack(packed), dims, digests))
+            self._record.check_shapes(shapes, packed.scalars, dims)
+            check(self._record.from_payload(unpack(packed), dims, digests, classes))
         except (DecodeError, RecordError) as error:
             return f"exchange {self._name!r}: {error}"[:MAX_TOLD]
         return None

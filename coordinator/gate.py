@@ -54,16 +54,16 @@ class Gate:
         most: float = getattr(self._section, setting)
         if (sizes > most).any():
             row = int(np.argmax(sizes > most))
-            told = f"field {spec.name!r}{self._row_name(spec, row, record)}: expected up to [gate] {setting} = {most:g}"
+            told = f"field {spec.name!r}{self._place(spec, row, record)}: expected up to [gate] {setting} = {most:g}"
             raise RecordError(f"{told}, got {sizes[row]:g}")
 
-    def _row_name(self, spec: dataclasses.Field[np.ndarray], row: int, record: Record) -> str:
-        """Return the class that a row stands for, where the record says so."""
-        dims = spec.metadata["dims"]
-        for other in dataclasses.fields(record):
-            if other.metadata["kind"] == "class_ids" and len(dims) > 1 and other.metadata["dims"] == dims[:1]:
-                return f", class {self.classes[int(getattr(record, other.name)[row])]!r}"
-        return f", row {row}" if len(dims) > 1 else ""
+    def _place(self, spec: dataclasses.Field[np.ndarray], row: int, record: Record) -> str:
+        """Return the class that a row stands for, where the record says so, or else the row."""
+        if len(spec.metadata["dims"]) == 1:
+            return ""
+        rows_of_each = math.prod(getattr(record, spec.name).shape[1:-1])
+        label = record.class_of(spec, row // rows_of_each, self.classes)
+        return f", class {label}" if label else f", row {row}"
 
 
 def _check_samples(name: str, counts: np.ndarray, num_train: int) -> None:

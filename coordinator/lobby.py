@@ -6,7 +6,7 @@ refused by name for good, and costs nobody else anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from coordinator import membership
@@ -25,24 +25,31 @@ from wire.version import PROTOCOL_VERSION, ProtocolVersion
 
 Frames = Sequence[bytes | memoryview]
 
+WAITS_EVERY_S = 1.0
+"""What a client waits for is taken note of at most so often."""
+
+MAX_WAITS_CHARACTERS = 200
+
 
 @dataclass(frozen=True)
 class Events:
     """What the lobby tells the run.
 
     Attributes:
-        ready: a client can work.
+        ready: a client can work; or, where the last argument is true, one that can has other samples now.
         gone: one is here no more.
         constant_sent: a run constant went out.
         note: a line for people.
         turned_away: a client that was refused for good, by the code and in words.
+        waiting: what the clients who do not work now wait for, by client, after a change.
     """
 
-    ready: Callable[[str, Ready], None]
+    ready: Callable[[str, Ready, bool], None]
     gone: Callable[[str], None]
     constant_sent: Callable[[str, ConstantMessage, Frames], None]
     note: Callable[[str], None]
     turned_away: Callable[[str, str], None]
+    waiting: Callable[[Mapping[str, str]], None]
 
 
 def fault_of(hello: Hello, owner: str | None) -> tuple[str, str] | None:
@@ -85,10 +92,13 @@ class Lobby:
         self._held: dict[str, list[str]] = {}
         self._open = False
         self.announced: dict[str, Ready] = {}
+        self._at_work: set[str] = set()
+        self._waits_for: dict[str, str] = {}
+        self._waits_at: dict[str, float] = {}
         self.peak_rss_bytes: dict[str, tuple[int, int]] = {}
         self.num_undelivered = 0
         self._closed = False
-        self._left_out: dict[str, str] = {}
+        self.left_out: dict[str, str] = {}
 
     @property
     def clients(self) -> list[str]:
@@ -135,6 +145,7 @@ class Lobby:
         self._obey(self._membership.heard(route, at), at)
         if isinstance(message, Ping):
             self._remember(client, message.client_peak_rss_bytes, message.trainer_peak_rss_bytes)
+            self._note_wait(client, message.waits_for[:MAX_WAITS_CHARACTERS], at)
             self.send(client, encode(Pong()), at)
         elif isinstance(message, Ready):
             self._ready(client, route, message)
@@ -157,7 +168,7 @@ class Lobby:
 
     def leave_out(self, client: str, reason: str, at: float) -> None:
         """Refuse a client for good, also when it comes again."""
-        self._left_out[client] = reason
+        self.left_out[client] = reason
         member = self._membership.members.get(client)
         if member is not None:
             self._turn_away(member.route, RefusalCode.LEFT_OUT, reason)
@@ -179,8 +190,8 @@ class Lobby:
         fault = fault_of(hello, owner)
         if fault is not None:
             self._turn_away(route, *fault)
-        elif hello.client in self._left_out:
-            self._turn_away(route, RefusalCode.LEFT_OUT, self._left_out[hello.client])
+        elif hello.client in self.left_out:
+            self._turn_away(route, RefusalCode.LEFT_OUT, self.left_out[hello.client])
         else:
             self._held[hello.client] = hello.constants
             self._obey(self._membership.hello(hello.client, route, hello.incarnation, at), at)
@@ -198,11 +209,26 @@ class Lobby:
             else:
                 if not self._closed:  # once the run is over everybody is expected to go
                     self._events.note(f"{instruction.client} is gone: {instruction.reason}")
+                self._set_wait(instruction.client, "")
                 self._events.gone(instruction.client)
+
+    def _note_wait(self, client: str, waits_for: str, at: float) -> None:
+        """Tell people what a client waits for, if that is news; a change that comes too soon is told with the next."""
+        if waits_for == self._waits_for.get(client, "") or at < self._waits_at.get(client, at):
+            return
+        self._waits_at[client] = at + WAITS_EVERY_S
+        self._events.note(f"{client} waits for {waits_for}" if waits_for else f"{client} waits no longer")
+        self._set_wait(client, waits_for)
+
+    def _set_wait(self, client: str, waits_for: str) -> None:
+        if waits_for != self._waits_for.pop(client, ""):
+            self._waits_for |= {client: waits_for} if waits_for else {}
+            self._events.waiting(self._waits_for)
 
     def _admit(self, client: str, route: bytes) -> None:
         """Welcome a client and send the run constants that it does not hold."""
         self._events.note(f"{client} joined")
+        self._at_work.discard(client)
         self._send_to(route, self._welcome_frames)
         for message, frames in self._constants:
             if message.digest not in self._held.get(client, ()):
@@ -224,8 +250,15 @@ class Lobby:
         if misfit is not None:
             self._turn_away(route, *misfit)
             return
+        self._tell_skipped(client, ready)
         self.announced[client] = ready
-        self._events.ready(client, ready)
+        self._events.ready(client, ready, client in self._at_work)
+        self._at_work.add(client)
+
+    def _tell_skipped(self, client: str, ready: Ready) -> None:
+        before = self.announced.get(client)
+        if ready.num_skipped != (before.num_skipped if before else 0):
+            self._events.note(f"{client} has {ready.num_skipped} samples that it cannot use; its own log says why")
 
     def _misfit(self, client: str, ready: Ready) -> tuple[str, str] | None:
         """Say what keeps a client from taking part, None if it fits the run."""
@@ -233,7 +266,7 @@ class Lobby:
         if ready.feature_dim != wanted:
             reason = f"the run's feature_dim is {wanted}, {client}'s net has {ready.feature_dim}"
             return RefusalCode.FEATURE_DIM, reason
-        announced = (ready.num_train, ready.num_test, *ready.class_counts, *ready.test_counts)
+        announced = (ready.num_train, ready.num_test, ready.num_skipped, *ready.class_counts, *ready.test_counts)
         if not all(0 <= count <= MAX_SAMPLES for count in announced):
             return RefusalCode.LABEL_MAP, f"expected counts of samples from 0 to {MAX_SAMPLES:,}, {client} sent others"
         if not all(0 <= count <= MAX_ENTRIES for count in (ready.num_parameters, ready.num_buffers)):

@@ -113,6 +113,7 @@ class Clients:
                 "dir": str(folder.parent.resolve()),
                 "plugins": [name for name in named if ":" in name],
                 "plugin_dir": str(self._modules.resolve()),
+                "noise": "seed",
             },
             "coordinator": {"address": address, **self._security()},
             "data": {"source": "run", "index": index},

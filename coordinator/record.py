@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import msgspec
 import numpy as np
 
 from coordinator import commands
@@ -22,6 +23,7 @@ from coordinator.run_folder import RunFolder
 from coordinator.server_half import Constant
 from coordinator.standing import read_standing, stored_lines
 from coordinator.store import SPILL_BYTES, RoundRecord, Store, StoredUpdate, StoreError
+from coordinator.tally import Refusals
 from models.client_states import drop_states
 from models.methods import find
 from models.settings import read_toml
@@ -127,6 +129,7 @@ class RunRecord:
         """Belong to the running event loop from now on; `on_failed` hears there that nothing more will be stored."""
         self._loop = asyncio.get_running_loop()
         self._on_failed = on_failed
+        self.put_waiting({})
         self._peaks = self.folder.take_summary().get("memory", {})
 
     def _notify(self, callback: Callable[[], None]) -> None:
@@ -206,6 +209,16 @@ class RunRecord:
         if counts != self._turned_away:
             self._turned_away = dict(counts)
             self._store.put_meta("turned_away", json.dumps(self._turned_away))
+
+    def put_refusals(self, misfits: Mapping[str, int], refusals: Refusals) -> None:
+        """Store how many updates were refused: of each client for what is in them, and all by kind."""
+        with self._store.together():
+            self._store.put_meta("misfits", json.dumps(misfits))
+            self._store.put_meta("refusals", msgspec.json.encode(refusals).decode())
+
+    def put_waiting(self, waits_for: Mapping[str, str]) -> None:
+        """Store what the clients who do not work now wait for."""
+        self._store.put_meta("waiting", json.dumps(waits_for))
 
     def open_exchange(self, opened: rounds.Configure, downlink: Packed) -> asyncio.Future[None]:
         """Store who is asked and with what; the future is done when it is durable."""

@@ -5,8 +5,8 @@ Theory of operation
 A run is rounds 1..num_rounds, a round is exchanges 0..num_exchanges-1, and after the last round comes one evaluation
 exchange (index num_exchanges) that everybody ready takes part in and that cannot fail.
 
-    WAITING      fewer than `min_available_clients` are ready; the round opens when they are, or fails after
-                 `max_exchange_s` of waiting
+    WAITING      fewer than `min_available_clients` are ready, or than there can be without those who were left out;
+                 the round opens when they are, or fails after `max_exchange_s` of waiting
     CONFIGURING  the server half is asked for the downlink
     COLLECTING   the cohort has its tasks; updates are accepted until all have answered that have not been left out
                  of the run, or the exchange must close
@@ -36,7 +36,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
@@ -86,6 +86,7 @@ class RoundRules:
     num_rounds: int
     num_exchanges: int
     fraction: float
+    num_clients: int
     min_clients: int
     min_available_clients: int
     deadline_s: float
@@ -135,7 +136,7 @@ class Rounds:
         self.kept = dict(position.kept)
         self.ready: set[str] = set()
         self.cohort: frozenset[str] = position.cohort
-        self._left_out: set[str] = set()
+        self.left_out: set[str] = set()
         self.answered: set[str] = set(position.answered)
         self._resumed = position.exchange is not None
         self._is_evaluated = position.is_evaluated
@@ -197,11 +198,13 @@ class Rounds:
             return self._waiting_since + (self.rules.max_exchange_s if self.conclusion() is None else RETURN_S)
         return None
 
-    def waiting_for(self) -> str:
-        """Say whom and what the run waits for, in a line for people."""
-        rules = self.rules
+    def waiting_for(self, here: Collection[str] = ()) -> str:
+        """Say whom and what the run waits for, in a line for people; `here` are the clients that have joined."""
         if self.phase is Phase.WAITING:
-            return f"waiting for clients {len(self.ready)}/{rules.min_available_clients} (min_available_clients)"
+            wanted = f"{self._num_needed} (min_available_clients)"
+            num_loading = len(set(here) - self.ready)
+            loading = f"; {num_loading} more joined and are loading data and model" if num_loading else ""
+            return f"waiting for clients {len(self.ready)}/{wanted}{loading}"
         if self.phase is Phase.COLLECTING:
             missing = sorted(self.cohort - self.answered)
             return f"waiting for updates {len(self.answered)}/{len(self.cohort)}, missing {', '.join(missing)}"
@@ -220,7 +223,10 @@ class Rounds:
         self.ready.discard(event.client)
         if not event.for_good:
             return []
-        self._left_out.add(event.client)
+        self.left_out.add(event.client)
+        self._gathered = self._gathered or self._are_enough()
+        if self.phase is Phase.WAITING:
+            return self._open_round(event.at)
         return self._close_if_due(event.at) if self.phase is Phase.COLLECTING else []
 
     def _open_round(self, at: float) -> list[Instruction]:
@@ -241,11 +247,17 @@ class Rounds:
             return self._over(Finish("finished", "no client was there for the last evaluation"))
         return self._configure()
 
+    @property
+    def _num_needed(self) -> int:
+        """How many clients must be there: nobody waits for those who are left out, but for a quorum."""
+        still_possible = self.rules.num_clients - len(self.left_out)
+        return max(self.rules.min_clients, min(self.rules.min_available_clients, still_possible))
+
     def _are_enough(self) -> bool:
-        return len(self.ready) >= self.rules.min_available_clients
+        return len(self.ready) >= self._num_needed
 
     def _are_back(self) -> bool:
-        return self._are_enough() and self.ready >= self.kept.keys()
+        return self._are_enough() and self.ready >= self.kept.keys() - self.left_out
 
     def _draw_cohort(self) -> list[str]:
         def rank(client: str) -> bytes:
@@ -295,7 +307,7 @@ class Rounds:
             self._gathered = True
             return self._open_round(at)
         self._waiting_since = None
-        return self._fail(f"{len(self.ready)} of {self.rules.min_available_clients} clients (min_available_clients)")
+        return self._fail(f"{len(self.ready)} of {self._num_needed} clients (min_available_clients)")
 
     def _closes_at(self) -> float:
         """Return when the exchange must close: absolute with a quorum, put off by progress below it."""
@@ -307,7 +319,7 @@ class Rounds:
         return self.evaluating or len(self.answered) >= self.rules.min_clients
 
     def _close_if_due(self, at: float) -> list[Instruction]:
-        if self.cohort - self.answered - self._left_out and at < self._closes_at():
+        if self.cohort - self.answered - self.left_out and at < self._closes_at():
             return []
         if not self._has_quorum():
             missing = ", ".join(sorted(self.cohort - self.answered))

@@ -121,10 +121,11 @@ class RunFolder:
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
-    def discard(self) -> None:
-        """Remove the folder again if nothing has happened in it: the run could not be started."""
+    def discard(self) -> bool:
+        """Remove the folder again if nothing has happened in it, as the run could not be started; say whether it is."""
         if not self.metrics_path.exists() or not self.metrics_path.stat().st_size:
             shutil.rmtree(self.path, ignore_errors=True)
+        return not self.path.exists()
 
     def write_config(self, config: RunConfig) -> None:
         """Write the effective config, whole or not at all."""

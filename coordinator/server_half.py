@@ -16,7 +16,8 @@ from coordinator import commands
 from wire.encoding import Packed, decode, encode
 from wire.limits import PIPE_BYTES
 from wire.messages import Message
-from wire.sockets.child import Child, Frames
+from wire.sockets.child import Child
+from wire.sockets.pipe import Frames
 
 MAX_ATTEMPTS = 3
 """How often an aggregator is started for one question."""

@@ -151,7 +151,7 @@ class Simulation:
         return code
 
     async def _make_clients(self) -> None:
-        from models.participant import NetShelf
+        from models.nets import NetShelf
 
         made = await self._conductor.begin()
         constants, costs = constants_of(made), [self._cost_of_constant(constant) for constant in made]

@@ -18,12 +18,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+import msgspec
+
 from coordinator import commands, rounds
 from coordinator.run_folder import run_token
 from coordinator.server_half import Constant
 from coordinator.store import Store
 from coordinator.stored import ClosedExchange, Frames, OpenExchange, Position, StoredConstant, StoredUpdate
-from coordinator.tally import ClientLine, Cost, ExchangeLine, Report, read_line
+from coordinator.tally import ClientLine, Cost, ExchangeLine, Refusals, Report, read_line
 from wire.encoding import Packed, decode, encode
 from wire.limits import PIPE_BYTES
 from wire.messages import Ready, Task, Update
@@ -57,6 +59,8 @@ class Standing:
         downlink: that of the open exchange, None if there is none.
         updates: those that the open exchange has, in client-id order.
         turned_away: what was turned away at the port, by kind.
+        misfits: how many updates of each client were refused for what is in them.
+        refusals: all updates that were not taken, as far as that was stored.
     """
 
     position: rounds.Position = field(default_factory=rounds.Position)
@@ -69,6 +73,8 @@ class Standing:
     downlink: Packed | None = None
     updates: list[HeldUpdate] = field(default_factory=list)
     turned_away: dict[str, int] = field(default_factory=dict)
+    misfits: dict[str, int] = field(default_factory=dict)
+    refusals: Refusals = field(default_factory=Refusals)
 
 
 def read_standing(store: Store, run_id: str, num_exchanges: int, is_encrypted: bool, is_told: bool) -> Standing:
@@ -93,6 +99,8 @@ def read_standing(store: Store, run_id: str, num_exchanges: int, is_encrypted: b
         start_state=_packed(found.start_state) if found.start_state else None,
         latest_state=_packed(found.latest_state) if found.latest_state else None,
         turned_away=json.loads(meta.get("turned_away", "{}")),
+        misfits=json.loads(meta.get("misfits", "{}")),
+        refusals=msgspec.json.decode(meta.get("refusals", "{}"), type=Refusals),
         announced={client: _ready(header) for client, header in store.clients().items()},
     )
     if found.open_exchange is None:

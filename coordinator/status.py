@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from coordinator.holder import holder
 from coordinator.report.series import gather
 from coordinator.report.table import Row, aligned
 from coordinator.report.units import show_accuracy, show_bytes, show_seconds
@@ -36,14 +38,17 @@ def read_status(path: Path) -> dict[str, Any]:
     with reading(folder.store_path) as connection:
         position, records = read_position(connection), read_rounds(connection)
         clients = dict(_latest_of_clients(connection))
-        turned_away = _turned_away(connection)
+        facts = read_facts(connection)
         accuracy = _latest_accuracy(connection, records)
-    opened = position.open_exchange
+    opened, process = position.open_exchange, holder(folder.store_path)
     last = read_line(records[-1].line) if records else None
     return {
         "run_id": folder.run_id,
         "method": config["method"]["name"],
+        "folder": str(path),
+        "mode": facts.get("mode"),
         "outcome": folder.read_summary().get("outcome"),
+        "process": process.pid if process is not None else None,
         "num_rounds": num_rounds,
         "rounds_completed": sum(record.status == "completed" for record in records),
         "rounds_failed": sum(record.status == "failed" for record in records),
@@ -54,13 +59,14 @@ def read_status(path: Path) -> dict[str, Any]:
         "last_round_s": last.round_s if isinstance(last, RoundLine) else None,
         "accuracy": accuracy,
         "clients": clients,
-        "turned_away": turned_away,
+        "waiting": json.loads(facts.get("waiting", "{}")),
+        "turned_away": json.loads(facts.get("turned_away", "{}")),
     }
 
 
 def format_status(status: dict[str, Any]) -> str:
     """Return the status for people."""
-    sections = (_standing(status), _turned_away_lines(status), _accuracy(status), _clients(status))
+    sections = (_standing(status), _waiting(status), _turned_away_lines(status), _accuracy(status), _clients(status))
     return "\n".join(line for section in sections for line in section)
 
 
@@ -89,11 +95,18 @@ def _standing(status: dict[str, Any]) -> list[str]:
         f"{status['run_id']}: {status['method']}, {state}",
         f"rounds: {status['rounds_completed']} of {status['num_rounds']} completed{failed}{took}",
     ]
+    if not outcome and status["process"] is None:
+        on = f"to go on: coordinator {status['mode']} --resume {shlex.quote(status['folder'])}"
+        lines.append(f"no process of this machine has it: it was killed, or runs elsewhere; {on}")
     if status["cohort"] and not outcome:
         missing = sorted(set(status["cohort"]) - set(status["answered"]))
         waits = f", waiting for {', '.join(missing)}" if missing else ""
         lines.append(f"exchange {status['exchange']}: {len(status['answered'])}/{len(status['cohort'])} updates{waits}")
     return lines
+
+
+def _waiting(status: dict[str, Any]) -> list[str]:
+    return [f"{client} waits for {what}" for client, what in sorted(status["waiting"].items())]
 
 
 def _turned_away_lines(status: dict[str, Any]) -> list[str]:
@@ -133,12 +146,6 @@ def _latest_accuracy(connection: sqlite3.Connection, records: Sequence[RoundReco
     lines = connection.execute("SELECT line FROM metrics WHERE round >= ? ORDER BY id", (first,))
     accuracy = gather(closed, (read_line(text) for (text,) in lines)).accuracy
     return {rule: (points[-1].round, points[-1].weighted) for rule, points in accuracy.items()}
-
-
-def _turned_away(connection: sqlite3.Connection) -> dict[str, int]:
-    """Return what was turned away at the port, by kind."""
-    counts: dict[str, int] = json.loads(read_facts(connection).get("turned_away", "{}"))
-    return counts
 
 
 def _latest_of_clients(connection: sqlite3.Connection) -> Iterator[tuple[str, dict[str, Any]]]:

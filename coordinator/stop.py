@@ -8,6 +8,7 @@ from pathlib import Path
 import psutil
 
 from coordinator import client_api
+from coordinator.holder import holder
 from coordinator.run_folder import RunFolder
 from coordinator.service import queue
 from coordinator.service.orders import SOCKET
@@ -28,7 +29,7 @@ def stop(path: Path) -> ExitCode:
     if service is not None:
         print(f"{folder.run_id} is stopped; its outcome: {client_api.stop(folder.run_id, service)}")
         return ExitCode.FINISHED
-    process = _holder(Path(f"{folder.store_path}.lock"))
+    process = holder(folder.store_path)
     if process is None:
         print(f"{folder.run_id} does not run on this machine; its outcome: {_outcome(folder)}")
         return ExitCode.FINISHED
@@ -46,18 +47,7 @@ def stop(path: Path) -> ExitCode:
 def service_of(folder: RunFolder) -> Path | None:
     """Return the folder of the service that has a run, None if there is none that is at work."""
     service = folder.path.resolve().parent.parent
-    lock = service / f"{queue.FILE}.lock"
-    return service if (service / SOCKET).is_socket() and _holder(lock) is not None else None
-
-
-def _holder(lock: Path) -> psutil.Process | None:
-    """Return the process that has a store's lock (`schema.lock_store`) open, None if there is none here."""
-    try:
-        process = psutil.Process(int(lock.read_text()))
-        is_open = str(lock.resolve()) in {file.path for file in process.open_files()}
-    except (OSError, ValueError, psutil.Error):
-        return None
-    return process if is_open else None
+    return service if (service / SOCKET).is_socket() and holder(service / queue.FILE) is not None else None
 
 
 def _outcome(folder: RunFolder) -> str:

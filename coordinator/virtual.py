@@ -14,6 +14,7 @@ from coordinator.server_half import Constant
 from models.client_states import ClientStates
 from models.data import ClientParts
 from models.methods import find
+from models.privacy import seed_secret
 from models.spec import RunSpec
 from wire.encoding import decode, encode, pack, unpack
 from wire.messages import Evaluation, Ready, Task, Update
@@ -22,7 +23,8 @@ from wire.timing import Timing
 if TYPE_CHECKING:
     import numpy as np
 
-    from models.participant import NetShelf, Participant
+    from models.nets import NetShelf
+    from models.participant import Participant
     from wire.tensors import Buffer
 
 
@@ -46,12 +48,20 @@ class VirtualClient:
         model = msgspec.structs.replace(spec.model, name=spec.model.name_for(index))
         spec = msgspec.structs.replace(spec, model=model)
         data = parts.client(index)
-        self.notes = list(data.notes)
         self.features: dict[str, np.ndarray] = {}
         self._states = ClientStates(folder, spec.run_id, len(method.exchanges), durable=False)
         self._participant: Participant = Participant(
-            spec, method, name, data, constants, spec.training.device, spec.training.threads, shelf
+            spec,
+            method,
+            name,
+            data,
+            constants,
+            spec.training.device,
+            spec.training.threads,
+            shelf,
+            seed_secret(spec.seed),
         )
+        self.notes = self._participant.notes
 
     def ready(self, run: int) -> Ready:
         """Return what the client announces."""

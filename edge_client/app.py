@@ -21,8 +21,11 @@ from edge_client import session_events as session
 from edge_client.announcement import announcement
 from edge_client.config import ClientConfig
 from edge_client.keys import Keys
+from edge_client.limits import limit
+from edge_client.link import Link
 from edge_client.local_state import client_folder, held_digests
-from edge_client.session import Link, Session
+from edge_client.schedule import Schedule
+from edge_client.session import Session
 from models.failpoints import reach
 from models.settings import split_address
 from models.spec import ConfigError
@@ -31,9 +34,10 @@ from wire.errors import DecodeError
 from wire.exit_codes import ExitCode
 from wire.limits import PIPE_BYTES
 from wire.messages import Goodbye, Hello, Message, Ping, Progress, Ready, Update, Welcome
-from wire.sockets.child import Child, end_with_parent, peak_rss_bytes
+from wire.sockets.child import Child, peak_rss_bytes
 from wire.sockets.knock import mechanism_at
 from wire.sockets.names import look_up
+from wire.sockets.pipe import end_with_parent
 from wire.sockets.service import ServiceManager
 from wire.sockets.zeromq import Context, Dealer, Loss, mismatch
 from wire.timing import split_timing
@@ -59,6 +63,8 @@ class ClientApp:
         self._context = Context(io_threads=1)
         self._dealer: Dealer | None = None
         self._trainer: Child | None = None
+        self._is_halted = False
+        self._schedule = Schedule(config.schedule, self._permit)
         self._handling: set[asyncio.Task[None]] = set()
         self._welcome: Welcome | None = None
         self._incoming: list[bytes] = []
@@ -76,6 +82,8 @@ class ClientApp:
             session.PassConstant: self._pass_constant,
             session.StartTask: self._start_task,
             session.RestartTrainer: self._restart_trainer,
+            session.HaltTrainer: lambda halt: self._halt_trainer(True),
+            session.ResumeTrainer: lambda resume: self._halt_trainer(False),
             session.EndTrainer: self._end_trainer,
             session.Exit: lambda end: self._end(end.code, end.reason),
             session.Say: lambda told: say(f"{self._config.client.id}: {told.text}"),
@@ -87,12 +95,17 @@ class ClientApp:
         self._ended: asyncio.Future[tuple[ExitCode, str]] = self._loop.create_future()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._end, ExitCode.INTERRUPTED, f"stopped by {number.name}")
+        self._loop.add_signal_handler(signal.SIGUSR1, self._schedule.pause, True)
+        self._loop.add_signal_handler(signal.SIGUSR2, self._schedule.pause, False)
         if lifeline is not None:
             end_with_parent()
             self._loop.add_reader(lifeline, self._end, ExitCode.INTERRUPTED, "its parent is gone")
-        self._service.ready()
+        self._service.ready(self._loop)
         self._feed(session.Ticked(self._loop.time()))
+        schedule = self._loop.create_task(self._schedule.watch())
+        self._watch(schedule)
         code, reason = await self._ended
+        schedule.cancel()
         if lifeline is not None:
             self._loop.remove_reader(lifeline)
         await self._leave(reason)
@@ -110,6 +123,9 @@ class ClientApp:
         if self._trainer is not None:
             await self._trainer.stop()
         self._context.destroy(linger=500)
+
+    def _permit(self, waits_for: str) -> None:
+        self._feed(session.Permitted(waits_for, self._loop.time()))
 
     def _end(self, code: ExitCode, reason: str) -> None:
         if not self._ended.done():
@@ -214,7 +230,7 @@ class ClientApp:
 
     def _send(self, message: Message) -> None:
         if isinstance(message, Ping):
-            message = Ping(*self._memory())
+            message = Ping(*self._memory(), message.waits_for)
         elif isinstance(message, Goodbye):
             message = Goodbye(message.reason[:200], *self._memory())
         if self._dealer is not None:
@@ -245,6 +261,11 @@ class ClientApp:
             trainer.send(constant)
         if self._task_frames is not None:
             trainer.send(self._task_frames)
+
+    def _halt_trainer(self, is_halted: bool) -> None:
+        self._is_halted = is_halted
+        if self._trainer is not None:
+            self._trainer.halt(is_halted)
 
     def _end_trainer(self, instruction: session.EndTrainer) -> None:
         trainer, self._trainer = self._trainer, None
@@ -279,6 +300,7 @@ class ClientApp:
 
         trainer = Child(on_message, on_gone, self._folder / OUTPUT_LOG)
         self._trainer = trainer
+        trainer.halt(self._is_halted)
         settings = msgspec.to_builtins(self._config)
         begin = commands.Begin(
             welcome.run,
@@ -302,7 +324,7 @@ class ClientApp:
         self._handling.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            self._end(ExitCode.FAILED, f"the trainer cannot be started or stopped: {error}")
+            self._end(ExitCode.FAILED, f"the trainer or a hook cannot be started or stopped: {error}")
 
     async def _start(self, older: Child | None, trainer: Child) -> None:
         if older is not None:
@@ -311,6 +333,8 @@ class ClientApp:
         wanted = self._config.training.threads or int(self._welcome.spec.get("training", {}).get("threads", 1))
         threads = {name: str(wanted) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
         await trainer.start("edge_client.trainer", (), threads)
+        if trainer.pid is not None:
+            limit(trainer.pid, self._config.limits)
 
     def _on_made(self, frames: list[bytes]) -> None:
         """Take what the trainer says."""

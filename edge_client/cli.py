@@ -22,6 +22,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its `ExitCode`; a signal before the daemon handles its own ends quietly as well."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _leave)
+    for number in (
+        signal.SIGUSR1,
+        signal.SIGUSR2,
+    ):  # to pause a daemon that has only begun to start is no reason to end
+        signal.signal(number, signal.SIG_IGN)
     try:
         try:
             return _run_command(argv)
@@ -54,6 +59,7 @@ def _run_command(argv: Sequence[str] | None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     import argparse
+    from pathlib import Path
 
     parser = argparse.ArgumentParser(prog="edge-client", description="A device's part in federated prototype learning.")
     parser.add_argument("--version", action="store_const", dest="command", const=_version, help="print the versions")
@@ -69,10 +75,20 @@ def _parser() -> argparse.ArgumentParser:
     init = keys.add_parser("init", help="make keys unless there are some, and print the command that enrolls them")
     init.set_defaults(command=_keys_init)
     _add_settings(init)
+    export = commands.add_parser("export", help="write the model of the last finished run as an ONNX file, and test it")
+    export.set_defaults(command=_export)
+    _add_settings(export)
+    export.add_argument("--out", type=Path, metavar="FILE", help="by default model.onnx in the client's folder")
+    export.add_argument("--int8", action="store_true", help="write one in int8 too, beside it")
+    predict = commands.add_parser("predict", help="say what images show, by an exported model")
+    predict.set_defaults(command=_predict)
+    predict.add_argument("--model", type=Path, metavar="FILE", required=True, help="what `edge-client export` wrote")
+    predict.add_argument("--rule", default="", help="such as head or global_prototype; by default the run's headline")
+    predict.add_argument("images", type=Path, nargs="+", metavar="IMAGE")
     _add_doctor(
         commands.add_parser("doctor", help="say what is not well with this device and its way to a coordinator")
     )
-    parser.set_defaults(command=lambda args: parser.error("expected a command: run, keys, doctor"))
+    parser.set_defaults(command=lambda args: parser.error("expected a command: run, keys, export, predict, doctor"))
     return parser
 
 
@@ -110,6 +126,25 @@ def _keys_init(args: argparse.Namespace) -> int:
     from edge_client.keys import init
 
     print(init(load(args.config, args.set)))
+    return ExitCode.FINISHED
+
+
+def _export(args: argparse.Namespace) -> int:
+    from edge_client.config import load
+    from edge_client.export import export
+
+    config = load(args.config, args.set)
+    modules = args.config.resolve().parent / config.client.plugin_dir
+    for line in export(config, modules, args.out, args.int8):
+        print(line)
+    return ExitCode.FINISHED
+
+
+def _predict(args: argparse.Namespace) -> int:
+    from edge_client.predict import predict
+
+    for line in predict(args.model, args.images, args.rule):
+        print(line)
     return ExitCode.FINISHED
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from models.nets import NETS
+import msgspec
+
+from edge_client.windows import read_window
+from models.nets import NET_NAMES
 from models.settings import (
     ADDRESS_FORM,
     NAME_FORM,
@@ -19,8 +23,16 @@ from models.settings import (
     source_of,
     split_address,
 )
-from models.spec import ConfigError, NotNegative, Section, read_section
+from models.spec import ConfigError, NotNegative, PositiveReal, Section, read_section
 from wire.sockets.keys import KEY_FORM, is_key
+
+SOURCES = ("run", "folder", "npz")
+"""What `[data] source` may be, beside `package.module:factory` and the names of installed packages."""
+
+_ROOTS = {
+    "folder": "a folder with a folder of images for each class (source = 'folder' needs it)",
+    "npz": "an npz file (source = 'npz' needs it)",
+}
 
 _REFERENCE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
@@ -40,6 +52,8 @@ class ClientSection(Section, frozen=True):
     """What a run may require of its clients, in words of one's own."""
     classes: list[str] = []
     """Classes that this device has samples of, where a run may require some."""
+    noise: Literal["secret", "seed"] = "secret"
+    """What the noise of a run with `[privacy]` follows from: a secret of this device, or the run's seed, for trials."""
 
 
 class CoordinatorSection(Section, frozen=True):
@@ -51,18 +65,25 @@ class CoordinatorSection(Section, frozen=True):
 
 
 class DataSourceSection(Section, frozen=True):
-    """`[data]`: `run` takes part `index` of the run's own partition, `npz` the arrays of the file `root`."""
+    """`[data]`: `run` takes part `index` of the run's own partition, all others what is in `root`.
 
-    source: Literal["run", "npz"] = "run"
+    That is the images of `folder`, the arrays of `npz`, or whatever `package.module:factory` makes a data set of.
+    """
+
+    source: str = "run"
     root: str = ""
     index: NotNegative | None = None
+    unknown_labels: Literal["refuse", "skip"] = "refuse"
 
 
 class DeviceModelSection(Section, frozen=True):
-    """`[model]`: a net of this device's own; empty and 0 stand for the run's."""
+    """`[model]`: a net of this device's own, and where its file is; empty, 0 and false stand for the run's."""
 
     name: str = ""
     feature_dim: NotNegative = 0
+    path: str = ""
+    provider: str = ""
+    provider_fallback: bool = False
 
 
 class DeviceTrainingSection(Section, frozen=True):
@@ -70,6 +91,22 @@ class DeviceTrainingSection(Section, frozen=True):
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
     threads: NotNegative = 0
+
+
+class LimitsSection(Section, frozen=True):
+    """`[limits]`: what the trainer may take of this device; 0 stands for no limit."""
+
+    nice: Annotated[int, msgspec.Meta(ge=0, le=19)] = 0
+    memory_mib: NotNegative = 0
+
+
+class ScheduleSection(Section, frozen=True):
+    """`[schedule]`: when to train: inside `windows` of local time, and while the command `hook` ends with 0."""
+
+    windows: list[str] = []
+    hook: str = ""
+    hook_every_s: PositiveReal = 60.0
+    hook_timeout_s: PositiveReal = 10.0
 
 
 class ClientConfig(Section, frozen=True):
@@ -80,6 +117,8 @@ class ClientConfig(Section, frozen=True):
     data: DataSourceSection = DataSourceSection()
     model: DeviceModelSection = DeviceModelSection()
     training: DeviceTrainingSection = DeviceTrainingSection()
+    limits: LimitsSection = LimitsSection()
+    schedule: ScheduleSection = ScheduleSection()
 
 
 def load(path: Path | None, settings: Sequence[str]) -> ClientConfig:
@@ -93,8 +132,9 @@ def load(path: Path | None, settings: Sequence[str]) -> ClientConfig:
     config = read_section(ClientConfig, tables, where)
     _check_identity(config, where)
     _check_source(config.data, where)
+    _check_schedule(config.schedule, where)
     if config.model.name:
-        check_part("model.name", "net", config.model.name, NETS, where)
+        check_part("model.name", "net", config.model.name, NET_NAMES, where)
     return config
 
 
@@ -126,5 +166,16 @@ def _check_source(data: DataSourceSection, where: str) -> None:
     if data.source == "run" and data.index is None:
         expected = "which part of the run's data this device has, from 0 (source = 'run' needs it)"
         raise ConfigError(f"{where} [data]: index is missing: expected {expected}")
-    if data.source == "npz" and not data.root:
-        raise refusal(where, "data.root", data.root, "the path of an npz file (source = 'npz' needs it)")
+    check_part("data.source", "data_source", data.source, SOURCES, where)
+    if data.source in _ROOTS and not data.root:
+        raise refusal(where, "data.root", data.root, f"the path of {_ROOTS[data.source]}")
+
+
+def _check_schedule(schedule: ScheduleSection, where: str) -> None:
+    for window in schedule.windows:
+        if read_window(window) is None:
+            raise refusal(where, "schedule.windows", window, "two times of day, such as 22:00-06:00")
+    try:
+        shlex.split(schedule.hook)
+    except ValueError as error:
+        raise refusal(where, "schedule.hook", schedule.hook, f"a command line ({error})") from None

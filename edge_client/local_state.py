@@ -1,14 +1,21 @@
-"""What a client has on disk: its folder, and in it the run constants by digest, so that each is sent once."""
+"""What a client has on disk: its folder, and in it the run constants by digest, so that each is sent once.
+
+Beside the states of `models.client_states` there is a record of the samples that the round at hand was begun with, so
+that an attempt that is repeated after a kill has the same ones.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import re
+import secrets
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from edge_client.config import ClientConfig
@@ -16,6 +23,8 @@ from models.spec import ConfigError
 
 LOCK_WAIT_S = 5.0
 """How long to wait for a process that is about to leave a client's folder, as it does when its daemon has ended."""
+
+_SECRET_BYTES = 32
 
 _NAME = re.compile(r"[0-9a-f]{64}\.safetensors")
 
@@ -51,6 +60,28 @@ def held_digests(folder: Path) -> list[str]:
     return sorted(path.stem for path in shelf.glob("*") if _NAME.fullmatch(path.name)) if shelf.is_dir() else []
 
 
+def own_secret(folder: Path) -> bytes:
+    """Return the secret that this client's noise follows from, made once; nobody else may be able to read it.
+
+    Raises:
+        ConfigError: its file has lost a part.
+    """
+    path = folder / "noise.secret"
+    if not path.exists():
+        fresh = path.with_suffix(".new")
+        fresh.touch(0o600)
+        with fresh.open("wb") as file:
+            file.write(secrets.token_bytes(_SECRET_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+    secret = path.read_bytes()
+    if len(secret) != _SECRET_BYTES:
+        expected = f"expected {_SECRET_BYTES} bytes, got {len(secret)}; without the file a new secret is made"
+        raise ConfigError(f"{path}: {expected}")
+    return secret
+
+
 class ConstantShelf:
     """The run constants in a client's folder."""
 
@@ -84,3 +115,41 @@ class ConstantShelf:
 
     def _path(self, digest: str) -> Path:
         return self._folder / f"{digest}.safetensors"
+
+
+class SampleFile(NamedTuple):
+    """A file that a sample was read from: its class, the digest of its content, and its name for people."""
+
+    class_name: str
+    digest: str
+    name: str
+
+
+class RoundSamples(NamedTuple):
+    """The samples that a round was begun with: the digest of all, and their files if they come from files."""
+
+    round: int
+    digest: str
+    files: list[SampleFile] | None
+
+
+class SampleRecord:
+    """The record of one run in a client's folder."""
+
+    def __init__(self, folder: Path, run: str) -> None:
+        self._path = folder / "round_samples.safetensors"
+        self._run = run
+        self.held = self._read()
+
+    def put(self, samples: RoundSamples) -> None:
+        """Record these samples in the place of others; they are on disk when this returns."""
+        from models.checkpoint import write
+
+        write(self._path, {}, {"run": self._run, "samples": msgspec.json.encode(samples).decode()})
+        self.held = samples
+
+    def _read(self) -> RoundSamples | None:
+        from models.checkpoint import read_metadata
+
+        told = read_metadata(self._path) if self._path.is_file() else {}
+        return msgspec.json.decode(told["samples"], type=RoundSamples) if told.get("run") == self._run else None

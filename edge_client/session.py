@@ -13,19 +13,24 @@ and the work for the run that the welcome named:
     NONE       no run
     PREPARING  the trainer loads data and model
     IDLE       ready, no task
-    WORKING    the trainer has a task
+    WORKING    the trainer has a task; it stands still while there is something to wait for (`Permitted`)
     HOLDING    the uplink of the last task is here and not yet acknowledged or refused
 
 Losing the link does not touch the work: the trainer trains on, and what it made is sent after the next welcome, again
 and again until the coordinator acknowledges or refuses it, but once on one link: it can be lost only with that. It goes
-out ahead of `Ready`, so that a coordinator that has it need not send its task. If it came before its exchange was open,
-it goes out once more when its task comes. A task that comes while another is worked on replaces it; the same task again
-changes nothing else. A welcome to another run drops all work. A permanent refusal ends the client, and so does a link
-that the coordinator will not have. One that has another key than the expected one cannot even say so: it breaks off the
-handshake, which ends the client if it happens MAX_BROKEN_OFF times in a row. A trainer that cannot go on ends it, too.
+out ahead of `Ready`, so that a coordinator that has it need not send its task; but behind it where the trainer has
+announced other samples with the task at hand, as an uplink is measured by what was announced. If it came before its
+exchange was open, it goes out once more when its task comes. A task that comes while another is worked on replaces it;
+the same task again changes nothing else. A welcome to another run drops all work. A permanent refusal ends the client,
+and so does a link that the coordinator will not have. One that has another key than the expected one cannot even say
+so: it breaks off the handshake, which ends the client if it happens MAX_BROKEN_OFF times in a row. So does a trainer
+that cannot go on.
 
 A coordinator that says `Standby` serves run after run. Its link stays UP without a run, at the end of one and where the
 client cannot take part in one: that is declined, and the client waits for the next (but for `once`).
+
+What the client waits for, such as a window of its schedule, keeps the trainer from a task and nothing else: the link
+stays, every ping says so, and a task that comes is taken.
 """
 
 from __future__ import annotations
@@ -34,24 +39,27 @@ from collections.abc import Callable, Iterable
 from enum import Enum, auto
 from typing import Any
 
-from edge_client.reconnect import Backoff
+from edge_client.link import Due, Link, LinkClock
 from edge_client.session_events import (
     CloseLink,
     DropUplink,
     EndTrainer,
     Event,
     Exit,
+    HaltTrainer,
     Instruction,
     LinkLost,
     LinkRefused,
     Moved,
     OpenLink,
     PassConstant,
+    Permitted,
     Prepare,
     Prepared,
     Progressed,
     Received,
     RestartTrainer,
+    ResumeTrainer,
     Say,
     Send,
     SendUplink,
@@ -62,7 +70,7 @@ from edge_client.session_events import (
     UplinkMade,
 )
 from wire.exit_codes import ExitCode
-from wire.limits import SILENT_HEARTBEATS, UNASKED_BYTES
+from wire.limits import UNASKED_BYTES
 from wire.messages import (
     Ack,
     Constant,
@@ -82,10 +90,6 @@ from wire.messages import (
     Welcome,
 )
 
-JOIN_S = 5.0
-"""How long a welcome may take before the connection is tried anew."""
-
-
 MAX_REASON_CHARACTERS = 500
 """Of why a run is declined."""
 
@@ -94,14 +98,6 @@ OF_ONE_RUN = (RefusalCode.FEATURE_DIM, RefusalCode.LABEL_MAP, RefusalCode.MODEL,
 
 MAX_BROKEN_OFF = 3
 """So many handshakes in a row that the coordinator breaks off mean that it has another key."""
-
-
-class Link(Enum):
-    """The link to the coordinator."""
-
-    DOWN = auto()
-    JOINING = auto()
-    UP = auto()
 
 
 class Work(Enum):
@@ -122,20 +118,17 @@ class Session:
     """The state machine. `handle` takes one event and returns what is to be done, in order."""
 
     def __init__(self, seed: int, once: bool) -> None:
-        self.link = Link.DOWN
+        self._link = LinkClock(seed)
         self.work = Work.NONE
         self.once = once
         self.run = 0
         self.run_id = ""
         self.task: tuple[int, int] | None = None
-        self.heartbeat_s = 0.0
         self._standby: Standby | None = None
-        self._backoff = Backoff(seed)
-        self._retry_at: float | None = None
-        self._joined_by = 0.0
-        self._heard_at = 0.0
-        self._ping_at = 0.0
+        self.waits_for = ""
+        self._is_halted = False
         self._ready: Ready | None = None
+        self._has_changed = False
         self._uplink_bytes = 0
         self._is_sent = False
         self._restarts = 0
@@ -152,6 +145,7 @@ class Session:
             TrainerFailed: self._on_trainer_failed,
             TrainerDied: self._on_trainer_died,
             Moved: self._on_moved,
+            Permitted: self._on_permitted,
             Ticked: self._on_tick,
         }
         self._on_message: dict[type[Message], Callable[[Any, float], Iterable[Instruction]]] = {
@@ -166,38 +160,54 @@ class Session:
             Finish: self._on_finish,
         }
 
+    @property
+    def link(self) -> Link:
+        """The link to the coordinator."""
+        return self._link.state
+
+    @property
+    def heartbeat_s(self) -> float:
+        """How often the coordinator wants to hear something at present."""
+        return self._link.heartbeat_s
+
     def handle(self, event: Event) -> list[Instruction]:
         """Take one event and return the instructions that follow from it."""
-        return list(self._on_event[type(event)](event))
+        found = list(self._on_event[type(event)](event))
+        should_halt = self.work is Work.WORKING and bool(self.waits_for)
+        if should_halt != self._is_halted:
+            self._is_halted = should_halt
+            found.append(HaltTrainer() if should_halt else ResumeTrainer())
+        return found
 
     def next_wakeup(self) -> float | None:
         """Return when the next `Ticked` is due."""
-        if self.link is Link.UP:
-            return min(self._ping_at, self._heard_at + SILENT_HEARTBEATS * self.heartbeat_s)
-        return self._joined_by if self.link is Link.JOINING else self._retry_at
+        return self._link.next_wakeup()
 
     def _on_tick(self, event: Ticked) -> Iterable[Instruction]:
-        if self.link is Link.DOWN and (self._retry_at is None or event.at >= self._retry_at):
-            self.link = Link.JOINING
-            self._joined_by = event.at + JOIN_S
+        due = self._link.due(event.at)
+        if due is Due.ATTEMPT:
+            self._link.join(event.at)
             return [OpenLink()]
-        if self.link is Link.JOINING and event.at >= self._joined_by:
-            return self._down("no welcome from the coordinator", event.at)
-        if self.link is Link.UP:
-            return self._keep_alive(event.at)
-        return []
+        if due is Due.PING:
+            self._link.beat(self.heartbeat_s, event.at)
+            return [Send(Ping(waits_for=self.waits_for))]
+        late = {Due.WELCOME: "no welcome from the coordinator", Due.WORD: "the coordinator is silent"}
+        return self._down(late[due], event.at) if due is not None else []
 
     def _on_moved(self, event: Moved) -> Iterable[Instruction]:
-        self._heard_at = max(self._heard_at, event.at)
+        self._link.heard(event.at)
         return []
 
-    def _keep_alive(self, at: float) -> Iterable[Instruction]:
-        if at >= self._heard_at + SILENT_HEARTBEATS * self.heartbeat_s:
-            return self._down("the coordinator is silent", at)
-        if at >= self._ping_at:
-            self._ping_at = at + self.heartbeat_s
-            return [Send(Ping())]
-        return []
+    def _on_permitted(self, event: Permitted) -> Iterable[Instruction]:
+        """Wait for something or for nothing more, and tell the coordinator and people of it."""
+        if event.waits_for == self.waits_for:
+            return []
+        self.waits_for = event.waits_for
+        found: list[Instruction] = [Say(f"waiting for {event.waits_for}" if event.waits_for else "no longer waiting")]
+        return [*found, Send(Ping(waits_for=self.waits_for))] if self.link is Link.UP else found
+
+    def _tell_wait(self) -> list[Instruction]:
+        return [Send(Ping(waits_for=self.waits_for))] if self.waits_for else []
 
     def _on_link_lost(self, event: LinkLost) -> Iterable[Instruction]:
         if self.link is Link.DOWN:
@@ -213,8 +223,7 @@ class Session:
 
     def _down(self, reason: str, at: float) -> list[Instruction]:
         """Close the link and plan the next attempt; until the next welcome people are told once of each reason."""
-        self.link = Link.DOWN
-        self._retry_at = at + self._backoff.next_delay_s()
+        self._link.down(at)
         return [CloseLink(), *self._say(f"{reason}; trying again, at most every 20 s")]
 
     def _say(self, text: str) -> list[Instruction]:
@@ -224,20 +233,14 @@ class Session:
         return [Say(text)]
 
     def _on_received(self, event: Received) -> Iterable[Instruction]:
-        self._heard_at = event.at
+        self._link.heard(event.at)
         handler = self._on_message.get(type(event.message))
         return handler(event.message, event.at) if handler else []
 
     def _up(self, heartbeat_s: float, at: float) -> None:
-        self.link = Link.UP
-        self._beat(heartbeat_s, at)
-        self._backoff.reset()
+        self._link.up(heartbeat_s, at)
         self._num_broken_off = 0
         self._said.clear()
-
-    def _beat(self, heartbeat_s: float, at: float) -> None:
-        self.heartbeat_s = heartbeat_s
-        self._ping_at = at + heartbeat_s
 
     def _on_standby(self, standby: Standby, at: float) -> Iterable[Instruction]:
         """Stay on the link whatever becomes of runs; work for another run than the one that it names is dropped."""
@@ -250,7 +253,7 @@ class Session:
     def _leave_run(self, at: float) -> list[Instruction]:
         self.work, self.task, self.run, self.run_id = Work.NONE, None, 0, ""
         if self._standby is not None:
-            self._beat(self._standby.heartbeat_s, at)
+            self._link.beat(self._standby.heartbeat_s, at)
         return [DropUplink(), EndTrainer()]
 
     def _decline(self, code: ExitCode, reason: str, at: float) -> list[Instruction]:
@@ -268,23 +271,23 @@ class Session:
         if welcome.run_id != self.run_id or self.work is Work.NONE:
             self.run, self.run_id = welcome.run, welcome.run_id
             self.work = Work.PREPARING
-            self.task, self._ready, self._restarts = None, None, 0
-            return [*found, DropUplink(), Prepare(welcome)]
-        if self.work is Work.HOLDING:
-            found += self._offer_or_send()
-        if self._ready is not None:
-            found.append(Send(self._ready))
-        return found
+            self.task, self._ready, self._has_changed, self._restarts = None, None, False, 0
+            return [*found, DropUplink(), Prepare(welcome), *self._tell_wait()]
+        ready: list[Instruction] = [] if self._ready is None else [Send(self._ready)]
+        uplink = self._offer_or_send() if self.work is Work.HOLDING else []
+        return [*found, *(ready + uplink if self._has_changed else uplink + ready), *self._tell_wait()]
 
     def _on_constant(self, constant: Constant, at: float) -> Iterable[Instruction]:
         return [PassConstant()] if constant.run == self.run and self.work is Work.PREPARING else []
 
     def _on_prepared(self, event: Prepared) -> Iterable[Instruction]:
-        """Announce a trainer that is ready; one that was restarted has been given its task again."""
+        """Announce a trainer that is ready, or has other samples; one that was restarted has its task again."""
+        is_news = event.ready != self._ready
+        self._has_changed = self._has_changed or (is_news and self._ready is not None)
         self._ready = event.ready
         if self.work is Work.PREPARING:
             self.work = Work.IDLE
-        return [Send(event.ready)] if self.link is Link.UP and self.work is Work.IDLE else []
+        return [Send(event.ready)] if self.link is Link.UP and (is_news or self.work is Work.IDLE) else []
 
     def _on_task(self, task: Task, at: float) -> Iterable[Instruction]:
         if task.run != self.run or self.work in (Work.NONE, Work.PREPARING):
@@ -295,7 +298,7 @@ class Session:
             return []
         self.task = (task.round, task.exchange)
         self.work = Work.WORKING
-        self._restarts = 0
+        self._restarts, self._has_changed = 0, False
         return [DropUplink(), StartTask(task)]
 
     def _on_progressed(self, event: Progressed) -> Iterable[Instruction]:
@@ -325,6 +328,7 @@ class Session:
         if not self._holds(ack):
             return []
         self.work = Work.IDLE
+        self._has_changed = False
         return [DropUplink()]
 
     def _holds(self, message: Grant | Ack) -> bool:
@@ -339,8 +343,7 @@ class Session:
         if refusal.code == RefusalCode.UNKNOWN_SESSION:
             if self.link is not Link.UP:
                 return []
-            self.link = Link.JOINING
-            self._joined_by = at + JOIN_S
+            self._link.join(at)
             return [OpenLink()]
         if refusal.code == RefusalCode.NOT_OPEN:
             self._is_sent = False

@@ -87,6 +87,14 @@ class Moved:
 
 
 @dataclass(frozen=True)
+class Permitted:
+    """The trainer may work, or must wait for something, which is said in words."""
+
+    waits_for: str
+    at: float
+
+
+@dataclass(frozen=True)
 class Ticked:
     """Time has passed."""
 
@@ -103,6 +111,7 @@ Event = (
     | TrainerFailed
     | TrainerDied
     | Moved
+    | Permitted
     | Ticked
 )
 
@@ -159,6 +168,16 @@ class RestartTrainer:
 
 
 @dataclass(frozen=True)
+class HaltTrainer:
+    """Have the trainer, and one that is started in its place, stand still until it is resumed."""
+
+
+@dataclass(frozen=True)
+class ResumeTrainer:
+    """Let the trainer go on."""
+
+
+@dataclass(frozen=True)
 class EndTrainer:
     """End the trainer: its run is over."""
 
@@ -188,6 +207,8 @@ Instruction = (
     | PassConstant
     | StartTask
     | RestartTrainer
+    | HaltTrainer
+    | ResumeTrainer
     | EndTrainer
     | Exit
     | Say

@@ -11,23 +11,34 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 import numpy as np
 
 from edge_client import commands
 from edge_client.config import ClientConfig
-from edge_client.data_source import load_data
-from edge_client.local_state import ConstantShelf, client_folder, lock_folder
+from edge_client.data_source import open_source
+from edge_client.final_model import keep_final
+from edge_client.limits import is_out_of_memory
+from edge_client.local_state import (
+    ConstantShelf,
+    RoundSamples,
+    SampleRecord,
+    client_folder,
+    lock_folder,
+    own_secret,
+)
 from models.audit import keep_features
 from models.client_states import ClientStates
 from models.failpoints import reach
 from models.methods import find
 from models.participant import Outcome, Participant
+from models.privacy import run_secret, seed_secret
 from models.spec import ConfigError, RunSpec, read_section, read_spec
 from wire.encoding import Packed, decode, encode, pack, unpack
 from wire.errors import EncodeError, RecordError
@@ -35,7 +46,7 @@ from wire.exit_codes import ExitCode
 from wire.limits import PIPE_BYTES
 from wire.messages import Constant, Evaluation, Message, Progress, Ready, Task, Update
 from wire.payload import Payload
-from wire.sockets.child import ChildPipe
+from wire.sockets.pipe import ChildPipe
 from wire.timing import Timing
 
 PROGRESS_EVERY_S = 1.0
@@ -51,6 +62,7 @@ class Trainer:
 
     def __init__(self, pipe: ChildPipe) -> None:
         self._pipe = pipe
+        self._memory_mib = 0
 
     def serve(self) -> None:
         """Load what the first command says, then work on tasks until the daemon closes the pipe."""
@@ -70,7 +82,10 @@ class Trainer:
             reason = f"the coordinator's downlink does not fit the method: {error}"
             self._pipe.send(encode(commands.Failed(reason, ExitCode.FAILED)))
         except Exception as error:
-            self._pipe.send(encode(commands.Failed(f"{type(error).__name__}: {error}", ExitCode.FAILED)))
+            hint = (
+                f" ([limits] memory_mib = {self._memory_mib})" if is_out_of_memory(error) and self._memory_mib else ""
+            )
+            self._pipe.send(encode(commands.Failed(f"{type(error).__name__}: {error}{hint}", ExitCode.FAILED)))
             traceback.print_exc()
 
     def _begin(self, begin: commands.Begin) -> None:
@@ -79,6 +94,7 @@ class Trainer:
             sys.path.append(begin.folder)
         settings = read_section(ClientConfig, begin.settings, "client.toml")
         spec = device_spec(read_spec(begin.spec), settings)
+        self._memory_mib = settings.limits.memory_mib
         self._run = begin.run
         self._max_message_bytes = begin.max_message_bytes
         self._folder = folder = client_folder(settings)
@@ -86,14 +102,32 @@ class Trainer:
         constants = self._load_constants(begin.constants, ConstantShelf(folder))
         method = find(spec.method)
         self._states = ClientStates(folder, spec.run_id, len(method.exchanges))
-        data = load_data(spec, settings)
-        for note in data.notes:
-            self._pipe.send(encode(commands.Note(note)))
+        self._spec, self._constants, self._num_exchanges = spec, begin.constants, len(method.exchanges)
+        self._record = SampleRecord(folder, spec.run_id)
+        self._plan, self._round = spec.plan, 0
+        self._adds_noise = spec.privacy.adds_noise
+        self._source = open_source(spec, settings)
+        self._data = self._source.look(self._record.held.files if self._record.held else None)
         self._participant = Participant(
-            spec, method, settings.client.id, data, constants, spec.training.device, spec.training.threads
+            spec,
+            method,
+            settings.client.id,
+            self._data,
+            constants,
+            spec.training.device,
+            spec.training.threads,
+            secret=self._noise_secret(spec, settings),
         )
+        self._tell(self._participant.notes)
+        self._announce()
+
+    def _announce(self) -> None:
         announcement = dataclasses.asdict(self._participant.announcement)
-        self._pipe.send(encode(Ready(run=begin.run, **announcement)))
+        self._pipe.send(encode(Ready(run=self._run, **announcement, num_skipped=self._data.num_skipped)))
+
+    def _tell(self, notes: Sequence[str]) -> None:
+        for note in notes:
+            self._pipe.send(encode(commands.Note(note)))
 
     def _work(self, task: Task, downlink: Payload) -> None:
         """Do one task and hand its uplink to the daemon, or the one that was made before a restart."""
@@ -101,6 +135,7 @@ class Trainer:
         made = self._states.load_uplink(task.round, task.exchange)
         if made is None:
             started = time.monotonic()
+            self._take_samples(task.round)
             self._participant.load(self._states.begin(task.round, task.exchange, task.kept))
             restore_s = time.monotonic() - started
             try:
@@ -113,11 +148,36 @@ class Trainer:
         self._pipe.send(made)
         reach("uplink.handed")
 
+    def _take_samples(self, round: int) -> None:
+        """Have the samples that are there when a round begins; one that is repeated has those it was begun with.
+
+        Samples without files stay the same for a whole task: its last round stands on record for all of it.
+        """
+        on_record = round if self._source.files is not None else self._plan.last_round(self._plan.task_of(round))
+        if on_record == self._round:
+            return
+        self._round, begun = on_record, self._record.held
+        if begun is None or begun.round != on_record:
+            self._look_anew()
+            digest = self._participant.samples_digest(round)
+            self._record.put(RoundSamples(on_record, digest, self._source.files))
+        elif begun.digest != (digest := self._participant.samples_digest(round)):
+            told = f"expected those of digest {begun.digest[:12]}, got {digest[:12]}"
+            self._tell([f"round {round} goes on with other samples than it was begun with: {told}"])
+
+    def _look_anew(self) -> None:
+        """Take what has come since the last look, and leave what has gone; noise counts for one set of samples."""
+        data = self._data if self._adds_noise else self._source.look()
+        if data is not self._data:
+            self._data = data
+            self._participant.renew(data)
+            self._tell(self._participant.notes)
+            self._announce()
+
     def _finish(self, task: Task, outcome: Outcome, restore_s: float) -> list[bytes]:
         """Checkpoint the state, then the uplink, and return the uplink's frames with how long all took behind them."""
         reach("task.performed")
-        for note in outcome.notes:
-            self._pipe.send(encode(commands.Note(note)))
+        self._tell(outcome.notes)
         if outcome.features:
             keep_features(self._folder, task.round, outcome.features)
         started = time.monotonic()
@@ -126,6 +186,8 @@ class Trainer:
         frames = [bytes(frame) for frame in encode(update, pack(outcome.uplink), self._max_message_bytes)]
         encoded = time.monotonic()
         arrays = self._participant.arrays()
+        if task.exchange == self._num_exchanges:
+            keep_final(self._folder, self._spec, self._constants, arrays)
         if arrays:  # without any state a repeated task gives the same uplink anyway
             self._states.save(task.round, task.exchange, arrays)
             reach("state.saved")
@@ -134,6 +196,18 @@ class Trainer:
         checkpoint_s = restore_s + time.monotonic() - encoded
         timing = Timing.of_seconds(outcome.train_s, outcome.evaluate_s, checkpoint_s, encoded - started)
         return [*frames, timing.frame()]
+
+    def _noise_secret(self, spec: RunSpec, settings: ClientConfig) -> bytes:
+        """Return what the noise of this run follows from, if it adds any."""
+        if not spec.privacy.adds_noise:
+            return b""
+        if settings.client.noise == "seed":
+            note = (
+                "[client] noise = 'seed': the run's noise follows from its seed, and hides nothing from who knows that"
+            )
+            self._pipe.send(encode(commands.Note(note)))
+            return seed_secret(spec.seed)
+        return run_secret(own_secret(self._folder), spec.run_id)
 
     def _progress(self, task: Task) -> Callable[[int, int], None]:
         """Return a callback that reports progress now and then, and abandons the task when another command waits."""
@@ -180,7 +254,11 @@ def device_spec(spec: RunSpec, settings: ClientConfig) -> RunSpec:
         spec.model,
         name=net,
         feature_dim=settings.model.feature_dim or spec.model.feature_dim,
+        path=settings.model.path or spec.model.path,
+        provider=settings.model.provider or spec.model.provider,
+        provider_fallback=settings.model.provider_fallback or spec.model.provider_fallback,
     )
+    find(spec.method).check_net(net)
     training = msgspec.structs.replace(
         spec.training,
         threads=settings.training.threads or spec.training.threads,
@@ -191,6 +269,8 @@ def device_spec(spec: RunSpec, settings: ClientConfig) -> RunSpec:
 
 def main() -> None:
     """Run the trainer on the pipe that the daemon gave."""
+    for number in (signal.SIGUSR1, signal.SIGUSR2):  # they mean the daemon; some senders reach all of its processes
+        signal.signal(number, signal.SIG_IGN)
     parser = argparse.ArgumentParser(prog="edge_client.trainer")
     parser.add_argument("--pipe", type=int, required=True)
     Trainer(ChildPipe(parser.parse_args().pipe)).serve()

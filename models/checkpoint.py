@@ -97,7 +97,7 @@ def state_hash(arrays: Mapping[str, np.ndarray]) -> str:
     digest = hashlib.sha256()
     for name in sorted(arrays):
         array = np.asarray(arrays[name])
-        little = array.astype(array.dtype.newbyteorder("<"), order="C")
+        little = array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
         digest.update(f"{len(name)}:{name} {little.dtype.str} {little.shape}\n".encode())
-        digest.update(little.tobytes())
+        digest.update(little.reshape(-1).data)
     return digest.hexdigest()

@@ -74,7 +74,8 @@ class Dataset:
     `x` is float32 or what converts to it, uint8 or uint16 images [N, height, width] or [N, channels, height, width]
     (a net sees them scaled to 0..1), whole token ids [N, length] where `[data] tokens` says so, or `SampleFiles`.
     Rows from `test_from` on, if it is set, are the global test set and belong to no client; that of an `official`
-    split is spread over the clients too where `[data] pool = "all"`. `notes` are for people.
+    split is spread over the clients too where `[data] pool = "all"`. `notes` are for people. `mean` and `std` are those
+    of `[data]`, whatever a factory says.
     """
 
     x: np.ndarray | SampleFiles
@@ -83,6 +84,8 @@ class Dataset:
     test_from: int | None = None
     official: bool = False
     notes: list[str] = field(default_factory=list)
+    mean: Sequence[float] = ()
+    std: Sequence[float] = ()
 
     def labels(self, config: DataConfig) -> Labels:
         """Return what a partition needs to know of this data set."""
@@ -91,7 +94,7 @@ class Dataset:
     def take(self, rows: np.ndarray) -> Part:
         """Return these samples, float32 or int64 token ids [len(rows), ...], without those that cannot be read."""
         part = self.stored(rows)
-        return part._replace(x=scaled(part.x))
+        return part._replace(x=scaled(part.x, self.mean, self.std))
 
     def stored(self, rows: np.ndarray) -> Part:
         """Return these samples as they are stored, before `scaled`, without those that cannot be read."""
@@ -112,7 +115,10 @@ class Dataset:
 
 @dataclass(frozen=True)
 class ClientData:
-    """One client's samples, split into train and test part; shapes as `Dataset.take` gives them."""
+    """One client's samples, split into train and test part; shapes as `Dataset.take` gives them.
+
+    `num_skipped` counts what was there for this client and cannot be used; `notes` say why.
+    """
 
     train_x: np.ndarray
     train_y: np.ndarray
@@ -120,6 +126,7 @@ class ClientData:
     test_y: np.ndarray
     classes: list[str]
     notes: list[str] = field(default_factory=list)
+    num_skipped: int = 0
 
 
 class ClientParts:
@@ -141,7 +148,10 @@ class ClientParts:
         train = self._dataset.take(split.train)
         test = self._global_test if self._spec.evaluation.test == "global" else self._dataset.take(split.test)
         notes = [*self._dataset.notes, *([split.note] if split.note else []), *train.notes, *test.notes]
-        return ClientData(train.x, train.y, test.x, test.y, self._dataset.classes, notes)
+        num_skipped = len(split.train) - len(train.y)
+        if self._spec.evaluation.test == "own":
+            num_skipped += len(split.test) - len(test.y)
+        return ClientData(train.x, train.y, test.x, test.y, self._dataset.classes, notes, num_skipped)
 
     @cached_property
     def _global_test(self) -> Part:
@@ -265,13 +275,27 @@ def _checked(made: Dataset, config: DataConfig) -> Dataset:
         raise ConfigError(f"{where} x and y must have equally many rows, got {len(made.x)} and {len(made.y)}")
     if made.test_from is not None and not 0 < made.test_from < len(made.y):
         raise ConfigError(f"{where} test_from must be a row number in 1..{len(made.y) - 1}, got {made.test_from}")
-    return replace(made, x=_checked_samples(made.x, config, where), y=whole_labels(made.y, classes, where))
+    x, y = _checked_samples(made.x, config, where), whole_labels(made.y, classes, where)
+    return replace(made, x=x, y=y, mean=config.mean, std=config.std)
 
 
 def _checked_samples(x: np.ndarray | SampleFiles, config: DataConfig, where: str) -> np.ndarray | SampleFiles:
     if config.tokens:
-        return _as_tokens(x, where)
-    return _as_samples(x, where) if isinstance(x, np.ndarray) else x
+        x = _as_tokens(x, where)
+    elif isinstance(x, np.ndarray):
+        x = _as_samples(x, where)
+    shape = x.shape[1:] if isinstance(x, np.ndarray) else x.shape
+    check_normalization(config, shape, where)
+    return x
+
+
+def check_normalization(config: DataConfig, shape: Sequence[int], where: str) -> None:
+    """Refuse a normalisation that does not fit the samples: a number for each channel of an image, or none at all."""
+    given = (len(config.mean), len(config.std))
+    expected = (shape[0], shape[0]) if len(shape) == 3 else (0, 0)
+    if given not in ((0, 0), expected):
+        told = f"expected {expected[0]} numbers each, one for a channel" if expected[0] else "these samples have none"
+        raise ConfigError(f"{where} [data] mean and std: {told}, got {given[0]} and {given[1]}")
 
 
 def _as_samples(x: np.ndarray, where: str) -> np.ndarray:
@@ -300,8 +324,15 @@ def _as_tokens(x: np.ndarray | SampleFiles, where: str) -> np.ndarray:
     return tokens
 
 
-def scaled(x: np.ndarray) -> np.ndarray:
-    """Return stored samples as a net takes them: the whole numbers of images become float32 in 0..1."""
-    if x.dtype not in _FULL_SCALE:
+def scaled(x: np.ndarray, mean: Sequence[float] = (), std: Sequence[float] = ()) -> np.ndarray:
+    """Return stored samples as a net takes them.
+
+    The whole numbers of images become float32 in 0..1; then each channel's mean is taken off, and its deviation divided
+    out, where these are given.
+    """
+    if x.dtype in _FULL_SCALE:
+        x = x.astype(np.float32) / np.float32(_FULL_SCALE[x.dtype])
+    if not len(mean):
         return x
-    return x.astype(np.float32) / np.float32(_FULL_SCALE[x.dtype])
+    mean_C, std_C = np.array(mean, np.float32), np.array(std, np.float32)
+    return (x - mean_C[:, None, None]) / std_C[:, None, None]

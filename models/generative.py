@@ -1,25 +1,29 @@
 """Generative prototypes: a Gaussian for each class and client, their mixture, and a head rebalanced on its draws.
 
 Equation numbers are those of "Federated Class-Incremental Learning with Hierarchical Generative Prototypes".
-Everything but `ClassGaussians.of_features` and `rebalance` is numpy alone.
+All of it is numpy alone.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    import torch
-
-    from models.nets import Net
+from models.cross_entropy import cross_entropy
+from models.optimizers import Sgd
+from models.spec import NotNegative, NotNegativeReal, Positive, PositiveReal, Section, Share
+from wire.payload import RecordError
 
 _ROWS_AT_A_TIME = 256
 
 _MIN_VARIANCE = 1e-8
 """What every variance is raised by, so that no feature is fixed."""
+
+_MIN_NORM = 1e-12
+"""What logits are divided by where their norm is smaller."""
 
 
 class ClassGaussians(NamedTuple):
@@ -31,19 +35,26 @@ class ClassGaussians(NamedTuple):
     counts: np.ndarray
 
     @classmethod
-    def of_features(cls, net: Net, x: torch.Tensor, y: torch.Tensor) -> ClassGaussians:
-        """Return those of samples `x`, `y`, with the net in evaluation mode; a class of one sample has none."""
-        from models.nets.net import feature_batches
-
-        width, labels_B = net.head.in_features, y.cpu().numpy()
-        parts = [batch.cpu().double().numpy() for batch in feature_batches(net, x)]
-        features_BD = np.concatenate([np.zeros((0, width)), *parts])
-        counts = np.bincount(labels_B)
+    def of_features(cls, features_BD: np.ndarray, labels_B: np.ndarray) -> ClassGaussians:
+        """Return those of features and their classes; a class of one sample has none."""
+        width, counts = features_BD.shape[1], np.bincount(labels_B)
         (classes,) = np.nonzero(counts > 1)
-        of_class = [features_BD[labels_B == label] for label in classes]
+        of_class = [features_BD[labels_B == label].astype(np.float64) for label in classes]
         means = np.array([part.mean(axis=0) for part in of_class], np.float32)
         variances = np.array([part.var(axis=0, ddof=1) for part in of_class], np.float32)
         return cls(means.reshape(-1, width), variances.reshape(-1, width), classes, counts[classes])
+
+
+def check_gaussians(variances_CD: np.ndarray, counts: np.ndarray) -> None:
+    """Refuse what `ClassGaussians` never has.
+
+    Raises:
+        RecordError: a negative variance, or a Gaussian of fewer than two samples.
+    """
+    if (variances_CD < 0).any():
+        raise RecordError(f"field 'variances': expected none below 0, got {variances_CD.min()}")
+    if (counts < 2).any():
+        raise RecordError(f"field 'counts': expected at least 2 samples of each class, got {counts.min()}")
 
 
 class GenerativePrototypes:
@@ -56,6 +67,10 @@ class GenerativePrototypes:
         self._variances_ND = np.asarray(variances_ND, np.float32)
         self._class_of_row = classes
         self._counts = np.asarray(counts, np.float64)
+
+    def class_counts(self, num_classes: int) -> np.ndarray:
+        """Return the samples behind each class of a label map, uint32 [num_classes]."""
+        return np.bincount(self._class_of_row, self._counts, num_classes).astype(np.uint32)
 
     def class_weights(self, weighting: Literal["counts", "equal"] = "counts") -> np.ndarray:
         """Return omega, float64 [C]: each class's share of all samples, or the same for all."""
@@ -116,6 +131,62 @@ class Rebalancing(NamedTuple):
     """Above 0, logits are divided by their norm and by this."""
 
 
+class RebalancingConfig(Section, frozen=True):
+    """Settings of a method whose server half rebalances a head."""
+
+    rebalance_epochs: NotNegative = 5
+    rebalance_lr: PositiveReal = 0.01
+    rebalance_momentum: Share = 0.9
+    rebalance_batch_size: Positive = 256
+    features_per_class: Positive = 256
+    """Drawn in each epoch, on average over the classes."""
+    variance_scale: PositiveReal = 3.0
+    """What the variances of Eq. (6) are multiplied by."""
+    class_weighting: Literal["counts", "equal"] = "counts"
+    """Omega of Eq. (6)."""
+    logit_norm: NotNegativeReal = 0.0
+    """Above 0, the loss of Eq. (7) is taken over logits divided by their norm and by this."""
+
+    @property
+    def rebalancing(self) -> Rebalancing:
+        """How a head is trained."""
+        return Rebalancing(
+            self.rebalance_epochs,
+            self.rebalance_lr,
+            self.rebalance_momentum,
+            self.rebalance_batch_size,
+            self.logit_norm,
+        )
+
+
+def rebalance_rows(
+    head_CH: np.ndarray,
+    mixture: GenerativePrototypes,
+    config: RebalancingConfig,
+    random: Callable[[int], np.random.Generator],
+) -> tuple[np.ndarray, float]:
+    """Train the rows of a mixture's classes against each other; the others stay as they are.
+
+    Args:
+        head_CH: a row of weights, then the bias, for each class.
+        mixture: what features are drawn from.
+        config: how.
+        random: returns the source of an epoch's draws, from 0.
+
+    Returns:
+        The new head, float32, and the mean loss of the last epoch, NaN without any.
+    """
+    num_drawn = config.features_per_class * len(mixture.classes)
+
+    def draw(epoch: int) -> tuple[np.ndarray, np.ndarray]:
+        features_BD, labels_B = mixture.sample(num_drawn, random(epoch), config.variance_scale, config.class_weighting)
+        return features_BD, np.searchsorted(mixture.classes, labels_B)
+
+    made_CH = np.array(head_CH, np.float32)
+    made_CH[mixture.classes], loss = rebalance(made_CH[mixture.classes], draw, config.rebalancing)
+    return made_CH, loss
+
+
 def rebalance(
     head_CH: np.ndarray, draw: Callable[[int], tuple[np.ndarray, np.ndarray]], how: Rebalancing
 ) -> tuple[np.ndarray, float]:
@@ -129,39 +200,33 @@ def rebalance(
     Returns:
         The new head, float32, and the mean loss of the last epoch, NaN without any.
     """
-    import torch
-
-    head = torch.nn.Parameter(torch.from_numpy(np.array(head_CH, np.float32)))
-    optimizer = torch.optim.SGD([head], lr=how.lr, momentum=how.momentum)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=max(1, how.epochs))
+    head_CH = np.array(head_CH, np.float32)
+    optimizer = Sgd(how.lr, how.momentum)
     loss = float("nan")
     for epoch in range(how.epochs):
-        losses = [_step(head, optimizer, batch, how) for batch in _batches(*draw(epoch), how.batch_size)]
-        schedule.step()
+        optimizer.lr = how.lr * (1 + math.cos(math.pi * epoch / how.epochs)) / 2
+        losses = [_step(head_CH, optimizer, *batch, how.logit_norm) for batch in _batches(*draw(epoch), how.batch_size)]
         loss = sum(losses) / len(losses)
-    return head.detach().numpy(), loss
+    return head_CH, loss
 
 
-def _batches(features_BD: np.ndarray, labels_B: np.ndarray, size: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    import torch
-
-    return zip(torch.from_numpy(features_BD).split(size), torch.from_numpy(labels_B).split(size), strict=True)
+def _batches(features_BD: np.ndarray, labels_B: np.ndarray, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    for begin in range(0, len(labels_B), size):
+        yield features_BD[begin : begin + size], labels_B[begin : begin + size]
 
 
 def _step(
-    head: torch.nn.Parameter,
-    optimizer: torch.optim.Optimizer,
-    batch: tuple[torch.Tensor, torch.Tensor],
-    how: Rebalancing,
+    head_CH: np.ndarray, optimizer: Sgd, features_BD: np.ndarray, labels_B: np.ndarray, logit_norm: float
 ) -> float:
-    from torch.nn.functional import cross_entropy, linear, normalize
-
-    features_BD, labels_B = batch
-    logits_BC = linear(features_BD, head[:, :-1], head[:, -1])
-    if how.logit_norm:
-        logits_BC = normalize(logits_BC, dim=1) / how.logit_norm
-    loss = cross_entropy(logits_BC, labels_B)  # Eq. (7)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    return loss.item()
+    logits_BC = features_BD @ head_CH[:, :-1].T + head_CH[:, -1]
+    if logit_norm:
+        norms_B1 = np.maximum(np.linalg.norm(logits_BC, axis=1, keepdims=True), _MIN_NORM)
+        directions_BC = logits_BC / norms_B1
+        loss, gradient_BC = cross_entropy(directions_BC / logit_norm, labels_B)  # Eq. (7)
+        along_B1 = (gradient_BC * directions_BC).sum(axis=1, keepdims=True)
+        gradient_BC = (gradient_BC - along_B1 * directions_BC) / (logit_norm * norms_B1)
+    else:
+        loss, gradient_BC = cross_entropy(logits_BC, labels_B)  # Eq. (7)
+    by_head_CH = np.concatenate([gradient_BC.T @ features_BD, gradient_BC.sum(axis=0)[:, None]], axis=1)
+    optimizer.step({"head": head_CH}, {"head": by_head_CH})
+    return loss

@@ -1,7 +1,7 @@
 """One client of a run: its net, its data and the method's client half, driven exchange by exchange.
 
 The trainer on a device and the simulator both use this; what the daemons see of it is payloads and counts. Torch is
-imported when a participant is made, not before.
+imported when a participant is made whose net needs it, not before.
 """
 
 from __future__ import annotations
@@ -9,22 +9,25 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from models import methods, nets, seeding
+from models import methods, seeding
+from models.backend import Backend, backend_of
 from models.checkpoint import state_hash
 from models.data import ClientData
+from models.evaluation import evaluate, evaluate_by_task
 from models.methods.api import ClientContext, Exchange, Method
+from models.nets import NetShelf
+from models.privacy import Release, check_noise
 from models.spec import ConfigError, RunSpec
 from models.tasks import counters
 from wire.payload import EMPTY, Payload
 
 if TYPE_CHECKING:
-    import torch
-
-    from models.training import Progress
+    from models.steps import Progress
 
 
 @dataclass(frozen=True)
@@ -65,20 +68,6 @@ class Outcome:
     """For an audit, after a task's last round; see `models.audit`."""
 
 
-class NetShelf:
-    """Nets that many participants of one process use in turn: one of each architecture, with its initial arrays."""
-
-    def __init__(self) -> None:
-        self._nets: dict[tuple[Any, ...], nets.Net] = {}
-
-    def take(self, architecture: tuple[Any, ...], fresh: nets.Net) -> nets.Net:
-        """Return the net of this architecture, with the weights of the fresh one."""
-        held = self._nets.setdefault(architecture, fresh)
-        if held is not fresh:
-            nets.load_net_arrays(held, nets.net_arrays(fresh))
-        return held
-
-
 class Participant:
     """A client half with its net and data, in its initial state until `load`."""
 
@@ -92,6 +81,7 @@ class Participant:
         device: str = "auto",
         threads: int | None = None,
         shelf: NetShelf | None = None,
+        secret: bytes = b"",
     ) -> None:
         """Build net and client half.
 
@@ -104,28 +94,28 @@ class Participant:
             device: `auto` takes a GPU if there is one.
             threads: for torch; the run's own count by default.
             shelf: where participants of one process share their nets; `load` must then come before each `perform`.
+            secret: what noise follows from, where the run adds some; see `models.privacy`.
 
         Raises:
             ConfigError: net, data and label map do not fit each other, or the method's settings are wrong.
         """
         if data.classes != spec.classes:
             raise ConfigError(f"client {client_id}: expected label map {spec.classes}, its data have {data.classes}")
-        self._spec, self._method, self._client_id, self._data = spec, method, client_id, data
-        self._config = methods.read_config(method, spec.method_config)
-        self._client = method.make_client(spec, self._config)
-        net: Any = None
-        if method.needs_net:
-            seeding.set_threads(threads or spec.training.threads)
-            self._device: Any = _pick_device(device)
-            net = self._build_net(data.train_x, shelf)
-        else:
-            self._device = None
-        self.announcement = _announce(spec, data, net)
+        self._spec, self._method, self._client_id = spec, method, client_id
+        self._digests: dict[int, str] = {}
+        config = methods.read_config(method, spec.method_config)
+        check_noise(spec.privacy, method, spec.evaluation.rule)
+        self._secret = secret
+        constants = constants or {}
+        self._backend = backend = backend_of(spec, method, config, device, threads or spec.training.threads, constants)
+        self._data = data = backend.prepared(client_id, data)
+        self.notes = [*data.notes, *backend.notes]
+        self._client = backend.make_client()
+        net = backend.build_net(data.train_x, client_id, shelf)
         self._plan = spec.plan
         self._counters = counters(method.rules, self._plan)
-        self._client.start(
-            ClientContext(client_id, net, self._device, constants=constants or {}, **self._samples_of(1))
-        )
+        self._client.start(ClientContext(client_id, net, backend.device, constants=constants, **self._samples_of(1)))
+        self.announcement = _announce(spec, data, self._told_counts(), backend, net)
         self._task = 1 if self._plan.is_trivial else 0
         self._initial = self.arrays()
 
@@ -133,9 +123,49 @@ class Participant:
         """Return the client's whole state; later training does not change these arrays."""
         return {name: np.array(array) for name, array in self._client.arrays().items()}
 
+    def renew(self, data: ClientData) -> None:
+        """Take other samples from now on, as many as there are; net and state stay as they are."""
+        self._data = data = self._backend.prepared(self._client_id, data)
+        self.notes = [*data.notes, *self._backend.notes]
+        self._digests.clear()
+        self.announcement = _announce(self._spec, data, self._told_counts(), self._backend, self._client.context.net)
+        self._take_samples(self._task or 1)
+
+    def samples_digest(self, round: int) -> str:
+        """Return the sha256 of the samples that this round trains and tests on, in hexadecimal."""
+        task, data = self._plan.task_of(round), self._data
+        if task not in self._digests:
+            x, y = _samples_in(self._plan.classes(task), data.train_x, data.train_y)
+            arrays = {"train_x": x, "train_y": y, "test_x": data.test_x, "test_y": data.test_y}
+            self._digests[task] = state_hash(arrays)
+        return self._digests[task]
+
     def load(self, arrays: Mapping[str, np.ndarray] | None) -> None:
         """Take up a state of `arrays`, or the initial one for `None`."""
         self._client.load(self._initial if arrays is None else arrays)
+
+    def export(self, path: Path, shape: tuple[int, ...]) -> None:
+        """Write the client's model as it is now, for samples of this shape, as an ONNX file; see `models.onnx_export`.
+
+        Raises:
+            ConfigError: there is no net, or a package is missing.
+        """
+        from models.onnx_export import write_model
+
+        spec = self._spec
+        rule = self._method.default_rule if spec.evaluation.rule == "auto" else spec.evaluation.rule
+        about = {
+            "run": spec.run_id,
+            "client": self._client_id,
+            "method": self._method.name,
+            "classes": spec.classes,
+            "shape": list(shape),
+            "mean": list(spec.data.mean),
+            "std": list(spec.data.std),
+            "default_rule": rule,
+        }
+        graph = self._backend.feature_graph(self._client.context.net, shape)
+        write_model(path, graph, self._client.linear_rules(), about)
 
     def perform(
         self, round: int, exchange: int, base: int, downlink: Payload, on_progress: Progress | None = None
@@ -147,35 +177,51 @@ class Participant:
             exchange: its exchange, from 0; the number of exchanges stands for the evaluation after the last round.
             base: the round that made the global state of the downlink, 0 for none.
             downlink: what came.
-            on_progress: see `models.training.Progress`.
+            on_progress: see `models.steps.Progress`.
 
         Raises:
             wire.errors.RecordError: the downlink is not what the method expects.
-            models.training.TrainingDivergedError: the loss is not finite.
+            models.steps.TrainingDivergedError: the loss is not finite.
         """
         is_last_evaluation = exchange == len(self._method.exchanges)
         declared = self._method.exchanges[0 if is_last_evaluation else exchange]
         started = time.perf_counter()
         notes = self._enter_task(self._plan.task_of(round))
-        if self._method.needs_net:
-            seeding.seed_torch(self._spec.seed, "client", self._client_id, round, exchange)
+        self._backend.seed("client", self._client_id, round, exchange)
         self._client.receive(declared.name, declared.downlink.from_payload(downlink, self._known_dims(base)))
         evaluations = []
         if declared is self._method.exchanges[0] and base >= 1 and (is_last_evaluation or self._is_due(base)):
             evaluations += self._evaluate(base, self._method.global_rules)
         keeps = declared is self._method.exchanges[-1] and self._keeps_features(round)
-        candidates = self._features() if keeps else None
+        candidates = self._client.train_features() if keeps else None
         received = time.perf_counter()
         if is_last_evaluation:
             return Outcome(EMPTY, evaluations, evaluate_s=received - started)
+        self._client.context.release = self._release(round, exchange)
         loss = self._train(declared, round, exchange, on_progress)
         uplink = self._client.uplink(declared.name).to_payload(self._spec.wire.value_dtype, self._client.dims())
         trained = time.perf_counter()
-        if declared is self._method.exchanges[-1] and self._is_due(round):
+        tells_of_itself = not self._spec.privacy.adds_noise
+        if declared is self._method.exchanges[-1] and self._is_due(round) and tells_of_itself:
             evaluations += self._evaluate(round, self._method.rules_after_training)
         evaluate_s = received - started + time.perf_counter() - trained
         kept = {} if candidates is None else self._kept(candidates)
         return Outcome(uplink, evaluations, trained - received, evaluate_s, loss, notes, kept)
+
+    def _told_counts(self) -> np.ndarray:
+        """Return the train samples of each class as others may know them."""
+        release = self._release("join")
+        if release is not None:
+            return release.class_counts(self._data.train_y)
+        return np.bincount(self._data.train_y, minlength=self._spec.num_classes)
+
+    def _release(self, *keys: str | int) -> Release | None:
+        """Return what noises a word of this client, if the run adds noise."""
+        if not self._spec.privacy.adds_noise:
+            return None
+        if not self._secret:
+            raise ConfigError(f"client {self._client_id}: expected a secret for the noise of [privacy], got none")
+        return Release(self._spec, self._secret, self._client_id, *keys)
 
     def _train(self, declared: Exchange, round: int, exchange: int, progress: Progress | None) -> float:
         if not declared.trains:
@@ -186,17 +232,15 @@ class Participant:
     def _evaluate(self, round: int, rules: tuple[str, ...]) -> list[Evaluation]:
         if not rules:
             return []
-        from models.evaluation import evaluate, evaluate_by_task
-
         task = self._plan.task_of(round)
         seen = self._plan.classes_seen(task)
         self._client.context.num_seen = len(seen)
-        x, y = map(self._moved, _samples_in(seen, self._data.test_x, self._data.test_y))
+        x, y = _samples_in(seen, self._data.test_x, self._data.test_y)
         if self._plan.is_trivial:
-            counted = evaluate(self._client, x, y, rules)
+            counted = evaluate(self._client, self._backend.moved(x), y, rules)
         else:
             tasks = {number: self._plan.classes(number) for number in self._plan.tasks[:task]}
-            counted = evaluate_by_task(self._client, x, y, rules, tasks)
+            counted = evaluate_by_task(self._client, self._backend.moved(x), y, rules, tasks)
         numbered = {self._counters.index(name): count for name, count in counted.items()}
         return [Evaluation(round, len(y), numbered)]
 
@@ -204,17 +248,8 @@ class Participant:
         return self._spec.privacy.audit and self._method.needs_net and self._plan.ends_task(round)
 
     def _kept(self, candidates_BD: np.ndarray) -> dict[str, np.ndarray]:
-        labels = self._client.context.train_y.cpu().numpy()
-        return {"features": self._features(), "candidates": candidates_BD, "labels": labels}
-
-    def _features(self) -> np.ndarray:
-        """Return the features of the train samples as the net is now."""
-        from models.nets.net import feature_batches
-
-        context = self._client.context
-        parts = [batch.cpu().numpy() for batch in feature_batches(context.net, context.train_x)]
-        none_BD = np.zeros((0, context.net.head.in_features), np.float32)
-        return np.concatenate([none_BD, *parts])
+        _, labels = _samples_in(self._client.context.classes, self._data.train_x, self._data.train_y)
+        return {"features": self._client.train_features(), "candidates": candidates_BD, "labels": labels}
 
     def _is_due(self, round: int) -> bool:
         return round % self._spec.evaluation.every == 0 or self._plan.ends_task(round)
@@ -224,22 +259,25 @@ class Participant:
         if task == self._task:
             return []
         self._task = task
-        for name, content in self._samples_of(task).items():
-            setattr(self._client.context, name, content)
-        classes = self._plan.classes(task)
-        x, y = _samples_in(classes, self._data.train_x, self._data.train_y)
+        self._take_samples(task)
+        classes, context = self._plan.classes(task), self._client.context
         num_earlier = int((self._data.train_y < classes.start).sum())
         return [
-            f"task {task} of {self._plan.num_tasks}, classes {classes.start} to {classes.stop - 1}: {len(y)} train "
-            f"samples of digest {state_hash({'x': x, 'y': y})[:12]}; {num_earlier} of earlier tasks are left aside"
+            f"task {task} of {self._plan.num_tasks}, classes {classes.start} to {classes.stop - 1}: "
+            f"{len(context.train_y)} train samples; {num_earlier} of earlier tasks are left aside"
         ]
+
+    def _take_samples(self, task: int) -> None:
+        for name, content in self._samples_of(task).items():
+            setattr(self._client.context, name, content)
 
     def _samples_of(self, task: int) -> dict[str, Any]:
         """Return the part of the context that is a task's own."""
         classes = self._plan.classes(task)
         x, y = _samples_in(classes, self._data.train_x, self._data.train_y)
         counts = np.bincount(y, minlength=self._spec.num_classes).astype(np.int64)
-        return {"train_x": self._moved(x), "train_y": self._moved(y), "class_counts": counts, "classes": classes}
+        moved = self._backend.moved
+        return {"train_x": moved(x), "train_y": moved(y), "class_counts": counts, "classes": classes}
 
     def _known_dims(self, base: int) -> dict[str, int]:
         """Return the sizes of record symbols that hold for any downlink; a model travels only once there is one."""
@@ -248,32 +286,6 @@ class Participant:
             dims |= {"P": self.announcement.num_parameters, "F": self.announcement.num_buffers, **self._client.dims()}
         return dims
 
-    def _build_net(self, train_x: np.ndarray, shelf: NetShelf | None) -> nets.Net:
-        from models.training import warm_up
-
-        model, spec = self._spec.model, self._spec
-        keys = (model.name,) if model.init == "common" else (model.name, self._client_id)
-        seeding.seed_torch(spec.seed, "init", *keys)
-        net = nets.build_net(
-            model.name,
-            train_x.shape[1:],
-            model.feature_dim,
-            spec.num_classes,
-            dtype=str(train_x.dtype),
-            **model.settings(),
-        )
-        net = self._method.extend_net(net, spec, self._config).to(self._device)
-        warm_up(net, spec.training)
-        return shelf.take((repr(model), train_x.shape[1:]), net) if shelf is not None else net
-
-    def _moved(self, array: np.ndarray) -> Any:
-        """Return samples as the method takes them: on the device, or as they are; copied only where they must be."""
-        if not self._method.needs_net:
-            return array
-        import torch
-
-        return torch.from_numpy(np.require(array, requirements=["C", "W"])).to(self._device)
-
 
 def _samples_in(classes: range, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the samples of these classes; all of them are not copied."""
@@ -281,23 +293,14 @@ def _samples_in(classes: range, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarra
     return (x, y) if is_in.all() else (x[is_in], y[is_in])
 
 
-def _announce(spec: RunSpec, data: ClientData, net: nets.Net | None) -> Announcement:
+def _announce(spec: RunSpec, data: ClientData, class_counts: np.ndarray, backend: Backend, net: Any) -> Announcement:
+    num_parameters, num_buffers = backend.sizes(net)
     return Announcement(
-        num_train=len(data.train_y),
+        num_train=int(class_counts.sum()),
         num_test=len(data.test_y),
-        class_counts=np.bincount(data.train_y, minlength=spec.num_classes).tolist(),
+        class_counts=class_counts.tolist(),
         test_counts=np.bincount(data.test_y, minlength=spec.num_classes).tolist(),
         feature_dim=spec.model.feature_dim,
-        num_parameters=nets.count_parameters(net) if net else 0,
-        num_buffers=nets.count_buffers(net) if net else 0,
+        num_parameters=num_parameters,
+        num_buffers=num_buffers,
     )
-
-
-def _pick_device(device: str) -> torch.device:
-    import torch
-
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if device == "cuda" and not torch.cuda.is_available():
-        raise ConfigError("[training] device = 'cuda': torch sees no GPU here; use 'auto' or 'cpu'")
-    return torch.device(device)

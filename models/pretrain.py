@@ -69,7 +69,7 @@ def pretrain(settings: Pretraining, out: Path, seed: int = 0, tell: Callable[[st
         loss = _train_once(client, once, seeding.derive(seed, "pretraining", epoch))
         tell(f"epoch {epoch} of {settings.training.local_epochs}: loss {loss:.4f}")
     held = _context(net, dataset, test)
-    accuracy = evaluate(client, held.train_x, held.train_y, ["head"])["head"] / len(test)
+    accuracy = evaluate(client, held.train_x, held.train_y.cpu().numpy(), ["head"])["head"] / len(test)
     write_backbone(out, nets.net_arrays(net))
     tell(f"accuracy {accuracy:.4f} on {len(test)} samples; wrote {out}")
     return accuracy

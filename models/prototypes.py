@@ -52,6 +52,10 @@ class WeightedMean:
         assert self.weight > 0
         return self._sum / self.weight
 
+    def metrics(self) -> dict[str, float]:
+        """Return what a round's metrics are to tell of how the mean was taken."""
+        return {}
+
 
 class ClassSums:
     """Running weighted sums of prototypes per class, in float64, and the sum of each class's `weights` [C]."""
@@ -71,6 +75,10 @@ class ClassSums:
         (classes,) = np.nonzero(self.weights)
         return self._sums_CD[classes] / self.weights[classes, None], classes
 
+    def metrics(self) -> dict[str, float]:
+        """Return what a round's metrics are to tell of how the means were taken."""
+        return {}
+
 
 def local_prototypes(net: Net, x: torch.Tensor, y: torch.Tensor, num_classes: int) -> LocalPrototypes:
     """Return the mean feature of each class among samples `x`, `y`, with the net in evaluation mode."""
@@ -89,6 +97,28 @@ def local_prototypes(net: Net, x: torch.Tensor, y: torch.Tensor, num_classes: in
     (classes,) = np.nonzero(counts)
     means_CD = sums_CD.numpy()[classes] / counts[classes, None]
     return LocalPrototypes(means_CD.astype(np.float32), classes, counts[classes])
+
+
+def class_means(features_ND: np.ndarray, labels_N: np.ndarray, num_classes: int) -> LocalPrototypes:
+    """Return the mean of each class's features."""
+    counts = np.bincount(labels_N, minlength=num_classes)
+    (classes,) = np.nonzero(counts)
+    means = [features_ND[labels_N == label].mean(axis=0, dtype=np.float64) for label in classes]
+    means_CD = np.array(means, np.float32).reshape(-1, features_ND.shape[1])
+    return LocalPrototypes(means_CD, classes, counts[classes])
+
+
+def nearest_label(features_BD: np.ndarray, prototypes_CD: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return what `nearest_class` does, of numpy arrays."""
+    nearest_B = np.full(len(features_BD), -1, np.int64)
+    if not len(classes):
+        return nearest_B
+    rows = max(1, _MAX_ENTRIES // prototypes_CD.size)
+    for begin in range(0, len(features_BD), rows):
+        chunk_BD = features_BD[begin : begin + rows]
+        distances_BC = np.square(chunk_BD[:, None] - prototypes_CD).sum(axis=2)
+        nearest_B[begin : begin + rows] = classes[distances_BC.argmin(axis=1)]
+    return nearest_B
 
 
 class PrototypeTable:

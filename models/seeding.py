@@ -12,13 +12,19 @@ import numpy as np
 
 def derive(seed: int, *keys: str | int) -> int:
     """Return a seed in [0, 2**63) for these keys (role, client id, round, purpose ...), the same in every process."""
-    text = "\n".join([str(int(seed)), *(f"{type(key).__name__}:{len(str(key))}:{key}" for key in keys)])
+    text = "\n".join([str(int(seed)), *_texts(keys)])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
 def generator(seed: int, *keys: str | int) -> np.random.Generator:
     """Return a new numpy generator for these keys."""
     return np.random.default_rng(derive(seed, *keys))
+
+
+def secret_generator(secret: bytes, *keys: str | int) -> np.random.Generator:
+    """Return a new numpy generator for these keys, whose draws only who has the secret can repeat."""
+    keyed = hashlib.blake2b("\n".join(_texts(keys)).encode(), key=secret, digest_size=32)
+    return np.random.default_rng(int.from_bytes(keyed.digest(), "big"))
 
 
 def seed_torch(seed: int, *keys: str | int) -> None:
@@ -44,3 +50,8 @@ def set_threads(num_threads: int) -> None:
     torch.backends.cudnn.benchmark = False
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cuda.matmul.allow_tf32 = False
+
+
+def _texts(keys: tuple[str | int, ...]) -> list[str]:
+    """Return keys as texts that, joined, no other keys have."""
+    return [f"{type(key).__name__}:{len(str(key))}:{key}" for key in keys]

@@ -43,6 +43,8 @@ class DataConfig(Section, frozen=True):
     tokens: bool = False
     image_size: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 32
     channels: Literal[1, 3] = 3
+    mean: list[float] = []
+    std: list[PositiveReal] = []
     classes: list[str] = []
     pool: Literal["all", "train"] = "all"
     partition: str = "dirichlet"
@@ -85,7 +87,8 @@ class DataConfig(Section, frozen=True):
 class ModelConfig(Section, frozen=True):
     """`[model]`: the net, split into a feature extractor of width `feature_dim` and a linear head.
 
-    `names` gives clients different nets, in turn by their index; the keys from `norm` on go to the nets that have them.
+    `names` gives clients different nets, in turn by their index; the keys from `norm` to `weights` go to the nets that
+    have them, and those behind them are of `onnx`, a frozen backbone in a file.
     """
 
     name: str = "cnn"
@@ -98,6 +101,9 @@ class ModelConfig(Section, frozen=True):
     depth: Positive = 4
     num_heads: Positive = 4
     weights: str = ""
+    path: str = ""
+    provider: str = "auto"
+    provider_fallback: bool = False
 
     def settings(self) -> dict[str, Any]:
         """Return the keys that go to the nets that have them."""
@@ -150,9 +156,20 @@ class TasksConfig(Section, frozen=True):
 
 
 class PrivacyConfig(Section, frozen=True):
-    """`[privacy]`: whether clients keep their features, with themselves, for `coordinator audit`."""
+    """`[privacy]`: whether clients keep their features, with themselves, for `coordinator audit`; the noise of others.
+
+    A `noise_multiplier` other than 0 hides each train sample in noise on the class statistics; see `models.privacy`.
+    """
 
     audit: bool = False
+    noise_multiplier: NotNegativeReal = 0.0
+    clip_norm: PositiveReal = 1.0
+    delta: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 1e-5
+
+    @property
+    def adds_noise(self) -> bool:
+        """Whether what clients tell of their train samples is noised."""
+        return self.noise_multiplier > 0
 
 
 class WireConfig(Section, frozen=True):

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import nn
 
-from models import seeding
 from models.device_memory import halved
 from models.methods.api import Client
 from models.spec import TrainingConfig
-
-Progress = Callable[[int, int], None]
-"""Called after each step with the steps done and their total; what it raises abandons the training."""
-
-
-class TrainingDivergedError(Exception):
-    """The loss became infinite or NaN; the net is of no use any more."""
+from models.steps import Progress, mean_loss, steps
 
 
 class Batch(NamedTuple):
@@ -35,32 +26,25 @@ class Batch(NamedTuple):
 def train(client: Client, config: TrainingConfig, seed: int, on_progress: Progress | None = None) -> float:
     """Train the client's net on its train part and return the mean loss over all steps (0.0 if there are none).
 
-    Samples are shuffled by `seed` in each epoch and all are used, but for those of the last one that `local_steps` cuts
-    off. The optimiser is new. A client with fewer samples than a batch trains on what it has; one with none does
-    nothing. A batch that does not fit into the device's memory is halved until it does: the step is the same up to
+    The optimiser is new. A client with fewer samples than a batch trains on what it has; one with none does nothing. A
+    batch that does not fit into the device's memory is halved until it does: the step is the same up to
     rounding, but batch norm normalises each piece by itself.
 
     Raises:
         TrainingDivergedError: the loss is not finite.
     """
     context = client.context
-    steps = _steps(len(context.train_y), config, seed)
+    rows_of_steps = steps(len(context.train_y), config, seed)
     optimizer, norms = _optimizer(context.net, config), _batch_norms(context.net)
     stepping = _Stepping(client, optimizer, norms, config.batch_size + 1, config.clip_norm)
     total = torch.zeros((), device=context.device)
     context.net.train()
-    for done, rows in enumerate(steps, start=1):
+    for done, rows in enumerate(rows_of_steps, start=1):
         picked = torch.from_numpy(rows).to(context.device)
         total += stepping.step(Batch(context.train_x[picked], context.train_y[picked]))
         if on_progress is not None:
-            on_progress(done, len(steps))
-    return _mean_loss(context.client, float(total), len(steps))
-
-
-def count_steps(num_samples: int, config: TrainingConfig) -> int:
-    """Return how many steps `train` takes with so many samples."""
-    per_epoch = len(_batch_sizes(num_samples, config.batch_size))
-    return config.local_steps if per_epoch and config.local_steps else config.local_epochs * per_epoch
+            on_progress(done, len(rows_of_steps))
+    return mean_loss(context.client, float(total), len(rows_of_steps))
 
 
 def warm_up(net: nn.Module, config: TrainingConfig) -> None:
@@ -110,32 +94,6 @@ class _Stepping:
         return total
 
 
-def _batch_sizes(num_samples: int, batch_size: int) -> list[int]:
-    """Return the sizes of an epoch's batches; a last batch of one joins the one before it, for batch norm's sake."""
-    whole, rest = divmod(num_samples, batch_size)
-    sizes = [batch_size] * whole + [rest] * (rest > 0)
-    if len(sizes) > 1 and batch_size > 1 and rest == 1:
-        sizes[-2:] = [batch_size + 1]
-    return sizes
-
-
-def _steps(num_samples: int, config: TrainingConfig, seed: int) -> list[np.ndarray]:
-    """Return the rows of each step, from as many epochs as that takes."""
-    num_steps, epoch = count_steps(num_samples, config), 0
-    steps: list[np.ndarray] = []
-    while len(steps) < num_steps:
-        steps += _batches(num_samples, config.batch_size, seed, epoch)
-        epoch += 1
-    return steps[:num_steps]
-
-
-def _batches(num_samples: int, batch_size: int, seed: int, epoch: int) -> list[np.ndarray]:
-    """Return all rows, shuffled, in batches."""
-    rows = seeding.generator(seed, "shuffle", epoch).permutation(num_samples)
-    ends = np.cumsum(_batch_sizes(num_samples, batch_size))
-    return [rows[end - size : end] for end, size in zip(ends, np.diff(ends, prepend=0), strict=True)]
-
-
 def _batch_norms(net: nn.Module) -> list[nn.Module]:
     return [module for module in net.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
 
@@ -156,9 +114,3 @@ def _optimizer(net: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
     if config.optimizer == "adam":
         return torch.optim.Adam(net.parameters(), lr=config.lr, weight_decay=config.weight_decay)
     return torch.optim.SGD(net.parameters(), lr=config.lr, momentum=config.momentum, weight_decay=config.weight_decay)
-
-
-def _mean_loss(client: str, total: float, num_steps: int) -> float:
-    if not math.isfinite(total):
-        raise TrainingDivergedError(f"client {client}: the training loss is {total}; lower [training] lr")
-    return total / num_steps if num_steps else 0.0

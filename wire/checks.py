@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -44,11 +44,13 @@ def check_digest(name: str, constant: str, content: Any, digests: Mapping[str, s
         raise RecordError(f"field {name!r}: expected the run's {constant!r} with digest {expected}, got {content}")
 
 
-def check_finite(name: str, values: np.ndarray) -> None:
-    """Refuse values with a NaN or an infinity among them."""
+def check_finite(name: str, values: np.ndarray, class_of: Callable[[int], str]) -> None:
+    """Refuse values with a NaN or an infinity among them; `class_of` names the class of a row, if it has one."""
     if not np.isfinite(values).all():
         where = np.argwhere(~np.isfinite(values))[0].tolist()
-        raise RecordError(f"field {name!r}: expected finite values, got {values[tuple(where)]} at {where}")
+        label = class_of(where[0])
+        place, at = (f", class {label}", "") if label else ("", f" at {where}")
+        raise RecordError(f"field {name!r}{place}: expected finite values, got {values[tuple(where)]}{at}")
 
 
 def check_class_ids(name: str, ids: np.ndarray, num_classes: int | None) -> None:

@@ -56,7 +56,10 @@ class Constant(Message, frozen=True, array_like=True):
 
 
 class Ready(Message, frozen=True, array_like=True):
-    """The client holds data and model for the run. `class_counts` are train samples per class of the label map."""
+    """The client holds data and model for the run; it comes again when its samples have changed.
+
+    `class_counts` are train samples per class of the label map, `num_skipped` is what the device has and cannot use.
+    """
 
     tag: ClassVar[int] = 4
     run: int
@@ -67,6 +70,7 @@ class Ready(Message, frozen=True, array_like=True):
     num_parameters: int
     num_buffers: int
     test_counts: list[int] = []
+    num_skipped: int = 0
 
 
 class Task(Message, frozen=True, array_like=True):
@@ -164,11 +168,16 @@ class Refusal(Message, frozen=True, array_like=True):
 
 
 class Ping(Message, frozen=True, array_like=True):
-    """Asks the peer for a `Pong`. A client's carries its own and its trainer's peak resident memory, 0 if unknown."""
+    """Asks the peer for a `Pong`.
+
+    A client's carries its own and its trainer's peak resident memory, 0 if unknown, and what it waits for before it
+    trains, in words; nothing if it does not wait.
+    """
 
     tag: ClassVar[int] = 12
     client_peak_rss_bytes: int = 0
     trainer_peak_rss_bytes: int = 0
+    waits_for: str = ""
 
 
 class Pong(Message, frozen=True, array_like=True):

@@ -17,8 +17,9 @@ index set in a `u8` array. A record names a run constant that it was made with b
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -146,11 +147,27 @@ class Record:
         return Payload(tensors, scalars)
 
     @classmethod
+    def check_shapes(
+        cls, shapes: Mapping[str, Sequence[int]], scalars: Collection[str], dims: Mapping[str, int]
+    ) -> None:
+        """Refuse names and shapes that `from_payload` would refuse, before any array is decoded, which takes memory.
+
+        Raises:
+            RecordError: as there.
+        """
+        _check_names({spec.name for spec in dataclasses.fields(cls)}, {*shapes, *scalars})
+        sizes = dict(dims)
+        for spec in dataclasses.fields(cls):
+            if spec.name in shapes and spec.metadata["kind"] not in {"indices", *_SCALAR_KINDS}:
+                _bind_sizes(spec.name, spec.metadata["dims"], tuple(shapes[spec.name]), sizes)
+
+    @classmethod
     def from_payload(
         cls: type[RecordT],
         payload: Payload,
         dims: Mapping[str, int] | None = None,
         digests: Mapping[str, str] | None = None,
+        classes: Sequence[str] = (),
     ) -> RecordT:
         """Read a payload as this record, strictly.
 
@@ -158,6 +175,7 @@ class Record:
             payload: what came.
             dims: the sizes that are known beforehand, by symbol (`{"D": 50}`); `K` bounds class ids.
             digests: the digests of the run's constants, by name; what was made with another one is refused.
+            classes: the label map, for refusals that name a class; without it they have its id.
 
         Raises:
             RecordError: a field is missing, unknown, of another kind or shape, not finite, or made with another run
@@ -172,8 +190,20 @@ class Record:
             else:
                 content[spec.name] = _read_array(spec, payload.tensors.get(spec.name), sizes)
         record = cls(**content)
+        for spec in dataclasses.fields(cls):
+            if spec.metadata["kind"] == "values":
+                class_of = functools.partial(record.class_of, spec, classes=classes)
+                check_finite(spec.name, content[spec.name], class_of)
         record.check()
         return record
+
+    def class_of(self, spec: dataclasses.Field[Any], row: int, classes: Sequence[str] = ()) -> str:
+        """Return the class, by name or else by id, that a row of a field stands for, nothing if the record has none."""
+        for other in dataclasses.fields(self):
+            if other.metadata["kind"] == "class_ids" and other.metadata["dims"] == spec.metadata["dims"][:1]:
+                label = int(getattr(self, other.name)[row])
+                return repr(classes[label]) if label < len(classes) else str(label)
+        return ""
 
     def check(self) -> None:
         """Refuse what is well-formed but wrong; a method's record says here what its fields' declarations cannot.
@@ -341,8 +371,6 @@ def _read_array(spec: dataclasses.Field[Any], tensor: Tensor | None, sizes: dict
         raise RecordError(f"field {name!r}: expected codec {' or '.join(allowed)}, got {tensor.codec}")
     array = _read_positions(spec, tensor.data, sizes) if kind == "indices" else tensor.data
     _bind_sizes(name, spec.metadata["dims"], array.shape, sizes)
-    if kind == "values":
-        check_finite(name, array)
     if kind == "class_ids":
         check_class_ids(name, array, sizes.get("K"))
     return array

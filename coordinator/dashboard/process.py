@@ -19,6 +19,9 @@ from models.spec import ConfigError
 
 NEEDED = ("jinja2", "starlette", "uvicorn", "prometheus_client")
 
+ELSEWHERE = {"0.0.0.0": "192.0.2.1", "::": "2001:db8::1"}
+"""By what stands for all addresses of this machine, one that is not of this machine; nothing is ever sent there."""
+
 LEAVE_S = 3.0
 """How long the process has to leave after the run."""
 
@@ -37,7 +40,7 @@ class Dashboard:
         name, port = split_address(address) or ("", 0)
         self._token = "" if is_loopback(name) else _new_token()
         with _bound(name, port) as listener:
-            host, port = listener.getsockname()[:2]
+            host, port = _shown(listener), listener.getsockname()[1]
             self._host = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
             self._process = _spawn(folder.path, listener)
         assert self._process.stdin is not None
@@ -59,6 +62,17 @@ class Dashboard:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def _shown(listener: socket.socket) -> str:
+    """Return the host by which a browser finds a listener: of one at all addresses of this machine, that leads away."""
+    host: str = listener.getsockname()[0]
+    if host not in ELSEWHERE:
+        return host
+    with socket.socket(listener.family, socket.SOCK_DGRAM) as unsent, contextlib.suppress(OSError):
+        unsent.connect((ELSEWHERE[host], 9))
+        return str(unsent.getsockname()[0])
+    return socket.gethostname()
 
 
 def _new_token() -> str:

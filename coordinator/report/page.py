@@ -52,6 +52,7 @@ def _content(run: Run) -> dict[str, Any]:
         "plane": plots.prototype_plot(plane, run.classes) if plane else None,
         "has_local": bool(run.local_prototypes),
         "settings": settings_of(run),
+        "privacy": summary.get("privacy"),
         "failed": [line for line in series.rounds if line.status == "failed"],
     }
 
@@ -78,11 +79,13 @@ def _timelines(run: Run, takes_turns: bool) -> list[tuple[str, Timeline]]:
 def _clients(run: Run) -> list[dict[str, Any]]:
     """Return a row of figures for each client."""
     announced, accuracy = run.summary.get("clients", {}), run.summary["accuracy"]["per_client"]
+    spent = run.summary.get("privacy", {}).get("clients", {})
     return [
         {
             "id": client,
             "announced": announced.get(client, {}),
             "accuracy": accuracy.get(client),
+            "spent": spent.get(client, {}),
             "figures": figures,
             "train_s": median_or_none(figures.train_s),
             "turnaround_s": median_or_none(figures.turnaround_s),

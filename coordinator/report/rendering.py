@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from coordinator.report.units import show_accuracy, show_bytes, show_count, show_mebibytes, show_seconds
+from coordinator.report.units import show_accuracy, show_bytes, show_count, show_epsilon, show_mebibytes, show_seconds
 from models.spec import ConfigError
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ FILTERS: dict[str, Callable[[float], str]] = {
     "accuracy": show_accuracy,
     "bytes": show_bytes,
     "count": show_count,
+    "epsilon": show_epsilon,
     "mebibytes": show_mebibytes,
     "seconds": show_seconds,
 }

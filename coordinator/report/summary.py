@@ -12,6 +12,7 @@ import numpy as np
 from coordinator.accounts import RoundAccount
 from coordinator.accuracy import Accuracies
 from coordinator.prediction import classes_held
+from coordinator.privacy import EXTRA, privacy_summary
 from coordinator.tally import Cost, Refusals, RoundLine, Traffic
 from coordinator.task_scores import TaskScores
 from models.methods.api import Method
@@ -40,6 +41,7 @@ class Totals:
     accuracies: Accuracies
     tasks: TaskScores
     base: int
+    num_releases: Mapping[str, int]
 
     @property
     def completed(self) -> list[RoundLine]:
@@ -87,6 +89,7 @@ def make_summary(
         "memory": {key: memory.get(key) or None for key in (f"{kind}_peak_rss_bytes" for kind in PEAKS)},
         "updates": {"accepted": totals.num_accepted, **msgspec.to_builtins(totals.refusals)},
         "clients": {client: _client(ready) for client, ready in sorted(totals.announced.items())},
+        **privacy_summary(spec.privacy, totals.num_releases, mode),
         "versions": dict(versions),
     }
     return {**summary, "null_reasons": {path: reasons.get(path) or _reason(path, mode) for path in _nulls(summary)}}
@@ -121,6 +124,7 @@ def _client(ready: Ready) -> dict[str, int]:
     return {
         "num_train": ready.num_train,
         "num_test": ready.num_test,
+        "num_skipped": ready.num_skipped,
         "num_classes_held": len(classes_held(ready.class_counts)),
         "num_parameters": ready.num_parameters,
         "num_buffers": ready.num_buffers,
@@ -153,4 +157,5 @@ def _reason(path: str, mode: str) -> str:
         "round_s": "no round was completed without a restart",
         "coordination_s": "no round was completed without a restart",
         "memory": "not measured here",
+        "privacy": f"the accounting library is not installed here: {EXTRA}",
     }.get(top, "not measured")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 
 def show_bytes(size_bytes: float) -> str:
     """Return a size such as `512 B`, `8.2 KiB` or `1.3 GiB`."""
@@ -38,3 +40,8 @@ def show_accuracy(accuracy: float) -> str:
 def show_count(count: float) -> str:
     """Return a count such as `20,000`."""
     return f"{count:,}"
+
+
+def show_epsilon(epsilon: float) -> str:
+    """Return the epsilon of differential privacy, such as `2.38`, never as less than it is."""
+    return f"{math.ceil(100 * epsilon) / 100:,.2f}"

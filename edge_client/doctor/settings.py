@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,6 +12,7 @@ from pathlib import Path
 from edge_client.config import ClientConfig
 from edge_client.doctor.finding import Finding, found
 from edge_client.keys import Keys
+from models.nets.onnx_session import OnnxSession
 from models.spec import ConfigError
 from wire.exit_codes import ExitCode
 
@@ -19,6 +22,10 @@ def examine_settings(config: ClientConfig, keys: Keys | ConfigError | None) -> I
     yield _keys(keys)
     yield found("data", lambda: _data(config))
     yield found("device", lambda: _device(config))
+    if config.model.path:
+        yield found("backbone", lambda: _backbone(config))
+    if config.schedule.hook:
+        yield found("hook", lambda: _hook(config.schedule.hook))
 
 
 def _keys(keys: Keys | ConfigError | None) -> Finding:
@@ -26,13 +33,15 @@ def _keys(keys: Keys | ConfigError | None) -> Finding:
         return Finding("keys", "cannot be used", str(keys), ExitCode.BAD_CONFIG)
     if keys is None:
         return Finding("keys", "none needed: [coordinator] security = 'none'")
-    return Finding("keys", f"this device's {keys.own.public}, in a file that its owner alone may use")
+    return Finding("keys", f"this device's public key is {keys.own.public}")
 
 
 def _data(config: ClientConfig) -> Finding | str:
     source, root = config.data.source, config.data.root
     if source == "run":
         return f"part {config.data.index} of the run's own"
+    if not root:
+        return source
     path = Path(root).expanduser()
     if os.access(path, os.R_OK):
         return f"{source}: {path}"
@@ -52,3 +61,22 @@ def _device(config: ClientConfig) -> Finding | str:
             return wanted
     advice = "install a torch that is made for this device's GPU, or set [training] device = 'auto'"
     return Finding("device", "cuda, which torch does not find here", advice, ExitCode.BAD_CONFIG)
+
+
+def _backbone(config: ClientConfig) -> Finding | str:
+    model = config.model
+    try:
+        session = OnnxSession(
+            Path(model.path).expanduser(), model.provider or "auto", may_fall_back=model.provider_fallback
+        )
+    except ConfigError as error:
+        return Finding("backbone", "cannot be used", f"[model] path: {error}", ExitCode.BAD_CONFIG)
+    return f"{model.path}, computed by {session.provider}"
+
+
+def _hook(hook: str) -> Finding | str:
+    command = shlex.split(hook)[0]
+    if shutil.which(command) is not None:
+        return hook
+    advice = "install it, or correct [schedule] hook; until then this device does not train"
+    return Finding("hook", f"{command} is no command here", advice, ExitCode.BAD_CONFIG)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import statistics
 import time
 from collections.abc import AsyncIterator
@@ -76,7 +77,8 @@ async def _port(address: str) -> Finding:
     try:
         _, writer = await asyncio.wait_for(asyncio.open_connection(host, port), CONNECT_S)
     except (OSError, asyncio.TimeoutError) as error:
-        why = getattr(error, "strerror", None) or f"no answer within {CONNECT_S:g} s"
+        number = getattr(error, "errno", None)
+        why = os.strerror(number) if number else str(error) or f"no answer within {CONNECT_S:g} s"
         where = "127.0.0.1" if is_loopback(host) else "0.0.0.0"
         start = f"start `coordinator serve` there, with [transport] bind = '{where}:{port}'"
         advice = f"{start}, and let TCP port {port} through its firewall"

@@ -6,7 +6,8 @@ broken is left out by the client that holds it, counted and named.
 
 from __future__ import annotations
 
-import difflib
+import os
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from models.data import Dataset, UnreadableSampleError, list_faults
 from models.datasets.pixels import read_image, require_pillow
+from models.label_map import refusal_of_class
 from models.spec import ConfigError, DataConfig
 
 SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
@@ -41,7 +43,7 @@ class ImageFiles:
         try:
             return read_image(path, *self.shape[:2])
         except ValueError as error:
-            raise UnreadableSampleError(f"{path}: {error}") from None
+            raise UnreadableSampleError(f"{shown(path)}: {error}") from None
 
 
 def load(config: DataConfig) -> Dataset:
@@ -54,8 +56,8 @@ def load(config: DataConfig) -> Dataset:
     ends: list[int] = []
     junk: list[str] = []
     for part in _parts(root):
-        for folder in _class_folders(part):
-            found, skipped = _list_images(folder)
+        for folder in class_folders(part):
+            found, skipped = list_images(folder)
             paths += found
             labels += [_label(folder, names)] * len(found)
             junk += skipped
@@ -69,7 +71,7 @@ def load(config: DataConfig) -> Dataset:
 def classes(config: DataConfig) -> list[str]:
     """Return the folders' names in order; empty ones count."""
     root = _root(config)
-    names = sorted({folder.name for part in _parts(root) for folder in _class_folders(part)})
+    names = sorted({class_name(folder) for part in _parts(root) for folder in class_folders(part)})
     if not names:
         raise ConfigError(f"[data] dataset = 'images': no class in {root.resolve()}; {_LAYOUT.format(root=root)}")
     return names
@@ -89,27 +91,59 @@ def _parts(root: Path) -> list[Path]:
     return [part for part in (root / "train", root / "test") if part.is_dir()]
 
 
-def _class_folders(part: Path) -> list[Path]:
+def class_folders(part: Path) -> list[Path]:
+    """Return the folders below this one that stand for classes: all but hidden ones and `__pycache__` and the like."""
     return sorted(path for path in part.iterdir() if path.is_dir() and not path.name.startswith((".", "__")))
 
 
-def _list_images(folder: Path) -> tuple[list[Path], list[str]]:
-    """Return the images of a folder by name, and what else lies there, in words."""
+def list_images(folder: Path) -> tuple[list[Path], list[str]]:
+    """Return the images of a folder and of all below it by name, and what else lies there, in words."""
     images, junk = [], []
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        hidden = any(name.startswith(".") for name in path.relative_to(folder).parts)
-        if hidden or path.suffix.lower() not in SUFFIXES:
-            junk.append(f"{path}: not an image by its name")
-        elif path.stat().st_size == 0:
-            junk.append(f"{path}: empty")
-        else:
+    for path in sorted(folder.rglob("*")):
+        try:
+            fault = _fault(path, folder) if path.is_file() else None
+        except OSError as error:  # it is gone by now, or may not be looked at
+            fault = str(error.strerror)
+        if fault:
+            junk.append(f"{shown(path)}: {fault}")
+        elif fault is not None:
             images.append(path)
     return images, junk
 
 
+def _fault(path: Path, folder: Path) -> str:
+    """Say what shows from outside that a file is no image; nothing if nothing does."""
+    hidden = any(name.startswith(".") for name in path.relative_to(folder).parts)
+    if hidden or path.suffix.lower() not in SUFFIXES:
+        return "not an image by its name"
+    return "" if path.stat().st_size else "empty"
+
+
+def shown(path: Path) -> str:
+    """Return a path as it can be printed and sent: bytes of its name that are no UTF-8 are escaped."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def label_of(folder: Path, names: Sequence[str]) -> int | None:
+    """Return the id of the class that a folder is named for, None if the label map has no such class.
+
+    An accent is the same as a letter of its own or as a mark behind one.
+    """
+    name, known = _normal(class_name(folder)), [_normal(each) for each in names]
+    return known.index(name) if name in known else None
+
+
+def class_name(folder: Path) -> str:
+    """Return the class that a folder is named for; names are UTF-8, whatever the locale."""
+    return shown(Path(folder.name))
+
+
+def _normal(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
+
+
 def _label(folder: Path, names: Sequence[str]) -> int:
-    if folder.name not in names:
-        near = difflib.get_close_matches(folder.name, names, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"expected one of {list(names[:20])}"
-        raise ConfigError(f"{folder}: no class {folder.name!r} in the label map; {hint}")
-    return list(names).index(folder.name)
+    label = label_of(folder, names)
+    if label is None:
+        raise ConfigError(f"{shown(folder)}: {refusal_of_class(class_name(folder), names)}")
+    return label

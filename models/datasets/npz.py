@@ -1,4 +1,7 @@
-"""The arrays `x`, `y` and, if wanted, `test_from` of a numpy file; from there on rows are the global test set."""
+"""The arrays `x` and `y` of a numpy file, if wanted with `classes`, the names of the ids, and `test_from`.
+
+From row `test_from` on there is the global test set.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,22 @@ from models.spec import ConfigError, DataConfig
 def load(config: DataConfig) -> Dataset:
     """Return the file's arrays."""
     arrays = _read(config, ("x", "y"))
-    names = list(config.classes) or _numbered(arrays["y"])
+    names = list(config.classes) or _names(arrays) or _numbered(arrays["y"])
     return Dataset(arrays["x"], arrays["y"], names, _test_from(arrays))
 
 
 def classes(config: DataConfig) -> list[str]:
-    """Return 0..max(y); labels with gaps are refused, because a gap is more often a mistake than an absent class."""
-    return _numbered(_read(config, ("y",))["y"])
+    """Return the file's own names, or 0..max(y).
+
+    Labels with gaps are refused where there are no names: a gap is more often a mistake than an absent class.
+    """
+    arrays = _read(config, ("y",))
+    return _names(arrays) or _numbered(arrays["y"])
+
+
+def own_names(config: DataConfig) -> list[str]:
+    """Return the names of the ids that the file itself gives; none if it has none."""
+    return _names(_read(config, ()))
 
 
 def read_arrays(path: Path, hint: str) -> dict[str, np.ndarray]:
@@ -30,6 +42,13 @@ def read_arrays(path: Path, hint: str) -> dict[str, np.ndarray]:
         ConfigError: there is no such file (the text ends in `hint`), or it is something else.
     """
     return _read_file(path, None, hint)
+
+
+def _names(arrays: Mapping[str, np.ndarray]) -> list[str]:
+    came = arrays.get("classes", np.empty(0, np.str_))
+    if came.ndim != 1 or came.dtype.kind != "U":
+        raise ConfigError(f"[data] classes must be texts [N], got {came.dtype} {list(came.shape)}")
+    return [str(name) for name in came]
 
 
 def _numbered(y: np.ndarray) -> list[str]:
@@ -51,13 +70,16 @@ def _listed(present: np.ndarray) -> str:
 
 
 def _read(config: DataConfig, needed: tuple[str, ...]) -> Mapping[str, np.ndarray]:
-    """Read the needed arrays of the file that `[data] root` names, and `test_from` if it is there."""
+    """Read the needed arrays of the file that `[data] root` names, and what else is known of those that are there."""
     path = Path(config.root or ".").expanduser()
     path = path / "data.npz" if path.is_dir() or not config.root else path
     hint = (
         "set [data] root to a file written by numpy.savez(path, x=..., y=...), or to a folder that holds it as data.npz"
     )
     return _read_file(path, needed, hint)
+
+
+_OPTIONAL = ("classes", "test_from")
 
 
 def _read_file(path: Path, needed: tuple[str, ...] | None, hint: str) -> dict[str, np.ndarray]:
@@ -71,7 +93,7 @@ def _read_file(path: Path, needed: tuple[str, ...] | None, hint: str) -> dict[st
             wanted = archive.files if needed is None else needed
             if any(name not in archive for name in wanted):
                 raise ConfigError(f"{path}: expected arrays {', '.join(wanted)}, got {', '.join(archive.files)}")
-            return {name: archive[name] for name in dict.fromkeys((*wanted, "test_from")) if name in archive}
+            return {name: archive[name] for name in dict.fromkeys((*wanted, *_OPTIONAL)) if name in archive}
     except (OSError, ValueError, TypeError, AttributeError, EOFError, BadZipFile, ZlibError) as error:
         raise ConfigError(f"{path}: expected a numpy .npz file of plain arrays: {error}") from None
 

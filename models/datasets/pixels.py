@@ -2,12 +2,11 @@
 
 Grey, palette, 1-bit, CMYK and 8-bit colour become grey or RGB as Pillow converts them; transparency is dropped, so a
 transparent red pixel is red. 16-bit grey is scaled by 65535. What has a larger or an unknown range is refused, never
-clipped.
+clipped. A photo that says how it was held is turned upright.
 """
 
 from __future__ import annotations
 
-import struct
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +23,7 @@ def require_pillow() -> None:
     try:
         import PIL  # noqa: F401
     except ImportError:
-        raise ConfigError("[data] reading images needs Pillow: pip install 'protoedge[train]'") from None
+        raise ConfigError("[data] reading images needs Pillow: pip install pillow") from None
 
 
 def read_image(path: Path, channels: int, size: int) -> np.ndarray:
@@ -33,14 +32,15 @@ def read_image(path: Path, channels: int, size: int) -> np.ndarray:
     Raises:
         ValueError: it is not an image, is cut short, or has a range that is not known.
     """
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image, ImageOps, UnidentifiedImageError
 
     try:
         with Image.open(path) as image:
-            return image_array(image, channels, size)
-    except (OSError, SyntaxError, EOFError, IndexError, struct.error, Image.DecompressionBombError) as error:
-        reason = "not an image" if isinstance(error, UnidentifiedImageError) else str(error)
-        raise ValueError(reason) from None
+            return image_array(ImageOps.exif_transpose(image), channels, size)
+    except UnidentifiedImageError:
+        raise ValueError("not an image") from None
+    except Exception as error:  # a broken file makes a decoder raise anything
+        raise ValueError(str(error) or type(error).__name__) from None
 
 
 def image_array(image: Image, channels: int, size: int) -> np.ndarray:

@@ -17,14 +17,20 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from models.spec import RunSpec, Section
+from models.linear_rules import LinearRule, nearest_prototype
+from models.nets import is_frozen
+from models.prototypes import class_means
+from models.spec import ConfigError, RunSpec, Section
 from wire.payload import Record
 
 if TYPE_CHECKING:
     import torch
 
+    from models.methods.numpy_client import NumpyClient
     from models.nets import Net
-    from models.training import Batch, Progress
+    from models.privacy import Release
+    from models.steps import Progress
+    from models.training import Batch
 
 
 class RoundFailedError(Exception):
@@ -98,6 +104,8 @@ class Method:
     """`module:class` of the server half, imported in the aggregator only."""
     client: str
     """`module:class` of the client half, imported in the trainer only."""
+    client_numpy: str = field(default="", kw_only=True)
+    """Likewise, of the half for a frozen net without torch; empty where the method needs the net's own gradient."""
     default_rule: str
     """The headline rule of a run whose config names none; empty where there is nothing to test."""
     local_rules: tuple[str, ...] = ()
@@ -114,6 +122,11 @@ class Method:
     """Whether the client half works with a net; one that does not is given numpy arrays and never costs torch."""
     shares_model: bool = False
     """Whether all clients must have the same net, because whole nets are averaged."""
+    frozen_extractor: bool = False
+    """Whether features come from an extractor that no device's samples have shaped, so that noise can hide those.
+
+    If `[privacy]` then adds noise, the client half tells of its train samples by `ClientContext.release` alone.
+    """
     is_default: bool = False
 
     @property
@@ -147,6 +160,25 @@ class Method:
         assert isinstance(made, Client)
         return made
 
+    def make_numpy_client(self, spec: RunSpec, config: Any) -> NumpyClient:
+        """Import and build the client half for a frozen net.
+
+        Raises:
+            ConfigError: there is none.
+        """
+        self.check_net(spec.model.name)
+        made: NumpyClient = _load(self.client_numpy)(spec, config)
+        return made
+
+    def check_net(self, name: str) -> None:
+        """Refuse a net whose backbone is frozen where the method has to train it.
+
+        Raises:
+            ConfigError: as the summary says.
+        """
+        if is_frozen(name) and not self.client_numpy and self.needs_net:
+            raise ConfigError(f"[model] name = {name!r}: {self.name} trains the whole net, which this one does not let")
+
 
 LOCAL_RULES = ("head", "local_prototype")
 """Rules of every method that has a net: they need nothing but the client's own model."""
@@ -175,8 +207,13 @@ class Server(ABC):
         self.config = config
 
     def constants(self) -> Mapping[str, Mapping[str, np.ndarray]]:
-        """Return the run constants by name (masks, public data): made once per run, stored, sent once per client."""
-        return {}
+        """Return the run constants by name (masks, public data): made once per run, stored, sent once per client.
+
+        A run with a frozen backbone has its digest, so a method with constants of its own adds them to these.
+        """
+        from models.nets.backbone import constants_of
+
+        return constants_of(self.spec.model)
 
     @abstractmethod
     def configure(self, round: int, exchange: str) -> Record:
@@ -221,6 +258,8 @@ class ClientContext:
     """The classes that are trained now: all of them, or those of the run's current task."""
     num_seen: int | None = None
     """How many classes, from the first on, the tested model has been trained on; no other is predicted. None: all."""
+    release: Release | None = None
+    """What noises the statistics of this exchange's uplink, if `[privacy]` says so: a new one for each exchange."""
 
 
 class Client(ABC):
@@ -266,6 +305,36 @@ class Client(ABC):
     def has_rule(self, rule: str) -> bool:
         """Say whether there is such an accuracy rule with these settings; if not it has no accuracy, not one of 0."""
         return True
+
+    def predictions(self, x: Any, rules: Sequence[str]) -> dict[str, np.ndarray]:
+        """Return what each of these rules takes each sample for: class ids [B], -1 where it cannot say."""
+        from models.prediction import predictions
+
+        return {rule: said_B.cpu().numpy() for rule, said_B in predictions(self, x, rules).items()}
+
+    def train_features(self) -> np.ndarray:
+        """Return the features of the train samples with the net as it is, float32 [N, D]."""
+        from models.nets.net import feature_batches
+
+        net = self.context.net
+        parts = [batch.cpu().numpy() for batch in feature_batches(net, self.context.train_x)]
+        return np.concatenate([np.zeros((0, net.head.in_features), np.float32), *parts])
+
+    def train_labels(self) -> np.ndarray:
+        """Return the classes of the train samples, [N]."""
+        return self.context.train_y.cpu().numpy()
+
+    def head_arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return weights [C, D] and biases [C] of the head."""
+        head = self.context.net.head
+        return head.weight.detach().cpu().numpy(), head.bias.detach().cpu().numpy()
+
+    def linear_rules(self) -> dict[str, LinearRule]:
+        """Return the accuracy rules that an exported model is to have; a method adds its own."""
+        weight_CD, bias_C = self.head_arrays()
+        local = class_means(self.train_features(), self.train_labels(), self.spec.num_classes)
+        head = LinearRule(weight_CD, bias_C, np.arange(len(bias_C)))
+        return {"head": head, "local_prototype": nearest_prototype(local.prototypes_CD, local.classes)}
 
     def predict(self, rule: str, features_BD: torch.Tensor) -> torch.Tensor:
         """Return predicted class ids [B] for one of the method's own rules, -1 where it cannot say."""

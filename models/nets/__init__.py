@@ -31,10 +31,20 @@ NETS = {
 }
 """Where each net is: a class, or a factory, of `(input_shape, feature_dim, num_classes)` and settings that it has."""
 
+FROZEN_NETS = ("onnx",)
+"""Nets whose backbone is a file that nothing trains, and whose other layers numpy does; see `models.nets.affine`."""
+
+NET_NAMES = (*NETS, *FROZEN_NETS)
+
+
+def is_frozen(name: str) -> bool:
+    """Say whether this net's backbone is a file that nothing trains, so that it needs no torch."""
+    return name in FROZEN_NETS
+
 
 def net_names() -> list[str]:
     """Return the names of all nets, also of installed packages'."""
-    return sorted({**installed("net"), **NETS})
+    return sorted({*installed("net"), *NET_NAMES})
 
 
 def build_net(
@@ -123,6 +133,20 @@ def load_flat(net: nn.Module, parameters: np.ndarray, buffers: np.ndarray) -> No
     """
     _load_flat(_trained(net), parameters, "parameters")
     _load_flat(_float_buffers(net), buffers, "buffers")
+
+
+class NetShelf:
+    """Nets that many participants of one process use in turn: one of each architecture, with its initial arrays."""
+
+    def __init__(self) -> None:
+        self._nets: dict[tuple[Any, ...], Net] = {}
+
+    def take(self, architecture: tuple[Any, ...], fresh: Net) -> Net:
+        """Return the net of this architecture, with the weights of the fresh one."""
+        held = self._nets.setdefault(architecture, fresh)
+        if held is not fresh:
+            load_net_arrays(held, net_arrays(fresh))
+        return held
 
 
 def _accepted(factory: Callable[..., Any], settings: Mapping[str, Any]) -> dict[str, Any]:

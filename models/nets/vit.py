@@ -104,7 +104,7 @@ class Vit(Net):
     def features(self, x: torch.Tensor, prefixes: Sequence[torch.Tensor] | torch.Tensor = ()) -> torch.Tensor:
         """Return the features [B, D]; `prefixes` are those of the first so many blocks, each [2, L, D]."""
         patches_BND = self.patch_embed(x).flatten(2).transpose(1, 2)
-        tokens_BND = torch.cat([self.cls_token.expand(len(x), -1, -1), patches_BND], dim=1) + self.pos_embed
+        tokens_BND = torch.cat([self.cls_token.expand(x.shape[0], -1, -1), patches_BND], dim=1) + self.pos_embed
         for index, block in enumerate(self.blocks):
             tokens_BND = block(tokens_BND, prefixes[index] if index < len(prefixes) else None)
         made: torch.Tensor = self.norm(tokens_BND[:, 0])

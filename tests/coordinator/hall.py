@@ -56,14 +56,16 @@ class Hall:
         method = dataclasses.replace(methods.default(), shares_model=shares_model)
         welcome = Welcome(RUN, "run-7", HEARTBEAT_S, 1 << 20, {"seed": 0})
         events = Events(
-            lambda client, ready: self.told.append(f"{client} is ready"),
+            lambda client, ready, again: self.told.append(f"{client} {'has other samples' if again else 'is ready'}"),
             lambda client: self.told.append(f"{client} is gone"),
             lambda client, constant, frames: self.told.append(f"{client} was sent {constant.name}"),
             lambda text: self.notes.append(text),
             lambda code, reason: self.turned_away.append((code, reason)),
+            lambda waits_for: self.waiting.append(dict(waits_for)),
         )
         self.told: list[str] = []
         self.notes: list[str] = []
+        self.waiting: list[dict[str, str]] = []
         self.turned_away: list[tuple[str, str]] = []
         self.sent: list[tuple[bytes, Message]] = []
         self.cut: set[bytes] = set()

@@ -31,6 +31,7 @@ def make_rules(**changes: Any) -> RoundRules:
         "num_rounds": 3,
         "num_exchanges": 1,
         "fraction": 1.0,
+        "num_clients": changes.get("min_available_clients", 3),
         "min_clients": 2,
         "min_available_clients": 3,
         "deadline_s": DEADLINE_S,

@@ -27,7 +27,12 @@ def test_the_file_and_then_the_settings_override(tmp_path: Path) -> None:
     path = written(tmp_path, "[run]\nseed = 3\nnum_rounds = 7\n[method]\nregularizer_weight = 0.5\n")
     config = load(path, ["run.num_rounds=2", "method.weighting=uniform"])
     assert (config.run.seed, config.run.num_rounds) == (3, 2)
-    assert config.method == {"name": "fedproto", "weighting": "uniform", "regularizer_weight": 0.5}
+    assert config.method == {
+        "name": "fedproto",
+        "weighting": "uniform",
+        "aggregation": "mean",
+        "regularizer_weight": 0.5,
+    }
 
 
 @pytest.mark.parametrize("name", methods.names())
@@ -39,7 +44,8 @@ def test_the_effective_config_reads_back_the_same(tmp_path: Path, name: str) -> 
 def test_the_spec_travels_with_every_key_of_the_method() -> None:
     spec = load(None, ["run.seed=5"]).spec("mine-1", ["a", "b"])
     assert (spec.run_id, spec.seed, spec.num_rounds, spec.classes) == ("mine-1", 5, 10, ["a", "b"])
-    assert (spec.method, spec.method_config) == ("fedproto", {"weighting": "counts", "regularizer_weight": 1.0})
+    assert spec.method == "fedproto"
+    assert spec.method_config == {"weighting": "counts", "aggregation": "mean", "regularizer_weight": 1.0}
     assert read_spec(msgspec.to_builtins(spec)) == spec
 
 
@@ -210,7 +216,7 @@ def test_a_method_of_the_users_own_is_found_beside_the_config(tmp_path: Path, mo
 def test_a_setting_that_names_another_method_leaves_the_files_keys_of_the_first(tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
     path.write_text('[method]\nname = "fedproto"\nregularizer_weight = 2.0\n')
-    assert load(path, ["method.name=fedavg"]).method == {"name": "fedavg"}
+    assert load(path, ["method.name=fedavg"]).method == {"name": "fedavg", "aggregation": "mean"}
     assert load(path, ["method.name=fedproto"]).method["regularizer_weight"] == 2.0
     with pytest.raises(ConfigError, match="unknown key 'weighting'"):
         load(path, ["method.name=fedavg", "method.weighting=uniform"])

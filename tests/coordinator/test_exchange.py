@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 
 from coordinator.exchange import MAX_TOLD, OpenExchange
 from models.methods.api import Exchange
-from wire.encoding import Packed, pack
+from wire.encoding import Packed, decode, encode, pack, unpack
+from wire.messages import Update
 from wire.payload import EMPTY, Nothing, Payload, Record, Tensor, class_ids, counts, values
 
 
@@ -82,8 +84,8 @@ def test_values_that_are_not_finite_are_a_misfit() -> None:
     packed = uplink()
     broken = np.frombuffer(packed.buffer, np.uint8).copy()
     broken[4:8] = np.frombuffer(np.float32("nan").tobytes(), np.uint8)
-    text = open_exchange().misfit(packed._replace(buffer=broken.tobytes()), DIMS, {}, anything)
-    assert text == "exchange 'prototypes': field 'prototypes': expected finite values, got nan at [0, 1]"
+    text = open_exchange().misfit(packed._replace(buffer=broken.tobytes()), DIMS, {}, anything, ["cat", "dog", "owl"])
+    assert text == "exchange 'prototypes': field 'prototypes', class 'cat': expected finite values, got nan"
 
 
 def test_headers_that_do_not_add_up_are_a_misfit() -> None:
@@ -160,3 +162,26 @@ def test_what_is_told_is_short_whatever_it_quotes() -> None:
     text = open_exchange().misfit(packed, DIMS, {}, anything)
     assert text is not None
     assert len(text) == MAX_TOLD
+
+
+LIMIT = 4 << 20
+"""A message limit, in bytes."""
+
+
+@pytest.mark.parametrize("name", ["prototypes", "counts", "classes", "anything"])
+@pytest.mark.parametrize("codec", ["f32", "f16", "bf16", "i8", "u32", "u16", "u8"])
+def test_refusing_the_largest_update_takes_less_memory_than_twice_the_largest_message(codec: str, name: str) -> None:
+    entry_bytes = {"f32": 4, "u32": 4, "f16": 2, "bf16": 2, "u16": 2}.get(codec, 1)
+    content = np.zeros((LIMIT // entry_bytes // 1024 - 64, 1024), np.uint16 if codec == "u16" else np.uint8)
+    tensors = {**unpack(uplink()).tensors, name: Tensor(codec, content)}
+    frames = encode(Update(7, 1, 0), pack(Payload(tensors)), LIMIT)
+    tracemalloc.start()
+    try:
+        _, packed = decode(frames, max_bytes=LIMIT)
+        assert packed is not None
+        text = open_exchange().misfit(packed, DIMS, {}, anything)
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert text is not None
+    assert peak_bytes < 2 * LIMIT

@@ -89,3 +89,17 @@ def test_the_largest_singles_have_a_norm() -> None:
 def test_more_samples_than_announced_are_refused(came: list[int]) -> None:
     text = refused(uplink(counts=np.array(came, np.uint32)))
     assert text == f"field 'counts': expected at most the 10 samples that it announced, got {sum(came)}"
+
+
+@dataclass(frozen=True)
+class Deep(Record):
+    mixtures: np.ndarray = values("C", "N", "D")
+    classes: np.ndarray = class_ids("C")
+
+
+def test_a_row_of_a_deeper_array_is_named_for_its_class() -> None:
+    mixtures = np.zeros((2, 3, 4), np.float32)
+    mixtures[1, 2, 0] = 2e9
+    record = Deep(mixtures, np.array([0, 2], np.uint16))
+    with pytest.raises(RecordError, match="field 'mixtures', class 'owl': expected up to"):
+        Gate(GateSection(), CLASSES).check(record, 10)

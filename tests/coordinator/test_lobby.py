@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from coordinator.lobby import MAX_WAITS_CHARACTERS, WAITS_EVERY_S
 from coordinator.membership import PROBE_S
 from tests.coordinator.hall import ETF, HEARTBEAT_S, MASKS, OURS, RUN, Hall, ready, refusal
 from wire.messages import Constant as ConstantMessage
@@ -220,3 +221,49 @@ def test_those_who_came_again_or_left_before_the_opening_are_welcomed_once_or_no
     hall.lobby.open([MASKS])
     assert [len(hall.answers(route)) for route in (b"1", b"2", b"3")] == [0, 2, 0]
     assert hall.told == ["b is gone", "a was sent masks"]
+
+
+# Clients that wait, and samples that change
+
+
+def test_what_a_client_waits_for_is_told_when_it_changes_and_not_too_often() -> None:
+    hall = Hall()
+    hall.join("a")
+    hall.take(b"a", Ping(0, 0, "night"))
+    hall.take(b"a", Ping(0, 0, "night"))
+    hall.take(b"a", Ping(0, 0, ""))
+    assert hall.notes[-1] == "a waits for night"
+    assert hall.waiting == [{"a": "night"}]
+    hall.at = WAITS_EVERY_S
+    hall.take(b"a", Ping(0, 0, ""))
+    assert hall.notes[-1] == "a waits no longer"
+    assert hall.waiting[-1] == {}
+
+
+def test_who_is_gone_waits_for_nothing_and_a_long_reason_is_cut() -> None:
+    hall = Hall()
+    hall.join("a")
+    hall.take(b"a", Ping(0, 0, "x" * 1000))
+    assert len(hall.waiting[-1]["a"]) == MAX_WAITS_CHARACTERS
+    hall.take(b"a", Goodbye(""))
+    assert hall.waiting[-1] == {}
+
+
+def test_a_client_with_other_samples_is_not_taken_for_one_that_has_come_back() -> None:
+    hall = Hall()
+    hall.join("a")
+    hall.take(b"a", ready(num_train=7, class_counts=[4, 2, 1, 0]))
+    assert hall.told == ["a is ready", "a has other samples"]
+    assert hall.lobby.announced["a"].num_train == 7
+    hall.hello("a", b"2")
+    hall.take(b"2", ready())
+    assert hall.told[-1] == "a is ready"
+
+
+def test_samples_that_a_client_cannot_use_are_told_of_once() -> None:
+    hall = Hall()
+    hall.join("a", num_skipped=3)
+    hall.take(b"a", ready(num_skipped=3))
+    hall.take(b"a", ready(num_skipped=0))
+    told = [note for note in hall.notes if "cannot use" in note]
+    assert told == [f"a has {count} samples that it cannot use; its own log says why" for count in (3, 0)]

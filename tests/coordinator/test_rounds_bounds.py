@@ -180,6 +180,8 @@ def test_what_the_run_says_it_waits_for() -> None:
     assert run.rounds.waiting_for() == "waiting for clients 0/3 (min_available_clients)"
     run.ready("a")
     assert run.rounds.waiting_for() == "waiting for clients 1/3 (min_available_clients)"
+    loading = "; 2 more joined and are loading data and model"
+    assert run.rounds.waiting_for("abc") == f"waiting for clients 1/3 (min_available_clients){loading}"
     run.ready("bc")
     assert run.rounds.waiting_for() == "waiting for the aggregator"
     run.feed(Configured)

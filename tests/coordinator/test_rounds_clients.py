@@ -63,6 +63,32 @@ def test_nobody_waits_for_a_client_that_is_left_out() -> None:
     assert run.feed(ClientGone, "b", for_good=True) == [Aggregate(1, 0, ("a", "c"))]
 
 
+def test_later_rounds_do_not_wait_for_a_client_that_is_left_out() -> None:
+    run = Run()
+    run.open()
+    run.updates("ac")
+    run.feed(ClientGone, "b", for_good=True)
+    run.feed(Aggregated)
+    opened = run.rounds.round, run.rounds.phase
+    assert opened == (2, Phase.CONFIGURING)
+
+
+def test_a_run_with_clients_to_spare_still_waits_for_as_many_as_it_wants() -> None:
+    run = Run(num_clients=4)
+    assert run.feed(ClientGone, "d", for_good=True) == []
+    assert run.ready("ab") == []
+    assert run.ready("c") == [Configure(1, 0, ("a", "b", "c"))]
+
+
+def test_a_quorum_is_waited_for_whoever_is_left_out() -> None:
+    run = Run()
+    run.ready("a")
+    for client in "bc":
+        run.feed(ClientGone, client, for_good=True)
+    assert run.rounds.phase is Phase.WAITING
+    assert run.rounds.waiting_for() == "waiting for clients 1/2 (min_available_clients)"
+
+
 def test_of_all_left_out_a_round_fails_at_once() -> None:
     run = Run()
     run.open()

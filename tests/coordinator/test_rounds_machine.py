@@ -28,6 +28,7 @@ def rules(draw: st.DrawFn) -> RoundRules:
         num_rounds=draw(st.integers(1, 4)),
         num_exchanges=draw(st.integers(1, 3)),
         fraction=draw(st.sampled_from([0.01, 0.5, 1.0])),
+        num_clients=len(CLIENTS),
         min_clients=draw(st.integers(1, available)),
         min_available_clients=available,
         deadline_s=DEADLINE_S,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -24,10 +25,22 @@ def test_a_run_that_goes_on_says_where_it_is(tmp_path: Path) -> None:
     recorded = RecordedRun(tmp_path)
     status = read_status(recorded.settle().path)
     recorded.leave()
+    assert status["process"] == os.getpid()
     assert (status["outcome"], status["round"], status["rounds_completed"]) == (None, 3, 2)
     assert status["accuracy"] == {"head": (2, 37 / 40), "local_prototype": (2, 9 / 10), "anchor": (1, 35 / 40)}
     assert status["clients"]["ann"]["train_s"] == 0.125
     assert status["clients"]["bob"]["status"] == "missing"
+
+
+def test_a_run_that_was_killed_says_how_it_goes_on(tmp_path: Path) -> None:
+    recorded = RecordedRun(tmp_path, mode="serve")
+    goes_on = format_status(read_status(recorded.settle().path))
+    status = read_status(recorded.leave().path)
+    assert (status["outcome"], status["process"]) == (None, None)
+    told = f"it was killed, or runs elsewhere; to go on: coordinator serve --resume {recorded.folder.path}"
+    assert told in format_status(status)
+    assert "no process" not in goes_on
+    assert "no process" not in format_status(read_status(recorded.end().path))
 
 
 def test_the_text_has_units_and_aligned_columns(tmp_path: Path) -> None:
@@ -69,3 +82,11 @@ def test_only_a_terminal_is_cleared(tmp_path: Path, stream: io.StringIO, times: 
 def test_no_run_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="expected a run folder"):
         read_status(tmp_path)
+
+
+def test_who_waits_is_told_with_what_for_while_the_run_goes_on(tmp_path: Path) -> None:
+    recorded = RecordedRun(tmp_path)
+    recorded.put_fact("waiting", json.dumps({"bob": "[schedule] windows = 22:00-06:00; it is 12:00"}))
+    status = read_status(recorded.settle().path)
+    assert format_status(status).splitlines()[2] == "bob waits for [schedule] windows = 22:00-06:00; it is 12:00"
+    recorded.end()

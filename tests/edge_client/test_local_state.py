@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from edge_client.config import load
-from edge_client.local_state import ConstantShelf, client_folder, held_digests, lock_folder
+from edge_client.local_state import (
+    ConstantShelf,
+    RoundSamples,
+    SampleFile,
+    SampleRecord,
+    client_folder,
+    held_digests,
+    lock_folder,
+    own_secret,
+)
 from models.checkpoint import CheckpointError, state_hash
 from models.spec import ConfigError
 
@@ -77,3 +86,29 @@ def test_who_comes_next_waits_for_a_process_that_leaves(tmp_path: Path) -> None:
     leaving = lock_folder(tmp_path)
     threading.Timer(0.1, os.close, [leaving]).start()
     os.close(lock_folder(tmp_path))
+
+
+def test_a_client_makes_its_secret_once_and_for_itself(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    secret = own_secret(tmp_path)
+    assert own_secret(tmp_path) == secret
+    assert len(secret) == 32
+    assert (tmp_path / "noise.secret").stat().st_mode & 0o777 == 0o600
+    assert own_secret(tmp_path / "other") != secret
+
+
+def test_a_secret_that_lost_a_part_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "noise.secret").write_bytes(b"short")
+    with pytest.raises(ConfigError, match=r"noise\.secret: expected 32 bytes, got 5"):
+        own_secret(tmp_path)
+
+
+def test_the_samples_of_a_round_are_on_record_for_its_run_alone(tmp_path: Path) -> None:
+    assert SampleRecord(tmp_path, "run-7").held is None
+    record = SampleRecord(tmp_path, "run-7")
+    samples = RoundSamples(3, "ab" * 32, [SampleFile("猫", "cd" * 32, "猫/1.png")])
+    record.put(samples)
+    assert (record.held, SampleRecord(tmp_path, "run-7").held) == (samples, samples)
+    assert SampleRecord(tmp_path, "run-8").held is None
+    record.put(RoundSamples(4, "ab" * 32, None))
+    assert SampleRecord(tmp_path, "run-7").held == RoundSamples(4, "ab" * 32, None)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from edge_client.session import Link, Work
+from edge_client.link import Link
+from edge_client.session import Work
 from edge_client.session_events import (
     CloseLink,
     DropUplink,

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from edge_client import session_events as events
+from edge_client.link import JOIN_S, Link
 from edge_client.reconnect import MAX_DELAY_S
-from edge_client.session import JOIN_S, MAX_TRAINER_RESTARTS, Link, Session, Work
+from edge_client.session import MAX_TRAINER_RESTARTS, Session, Work
 from tests.edge_client.session_driver import HEARTBEAT_S, LARGE, SMALL, refusal, welcome
 from wire.exit_codes import ExitCode
 from wire.limits import UNASKED_BYTES
@@ -51,6 +52,8 @@ class SessionMachine(RuleBasedStateMachine):
         self.is_sent = False
         self.may_drop = False
         self.num_restarts = 0
+        self.num_train = 6
+        self.has_changed = self.is_announced = self.is_halted = False
         self.feed(events.Ticked(self.at))
 
     @precondition(lambda self: self.ended)
@@ -130,7 +133,7 @@ class SessionMachine(RuleBasedStateMachine):
         found = self.hear(welcome(run), may_drop=is_new)
         assert self.session.link is Link.UP
         assert any(isinstance(instruction, events.Prepare) for instruction in found) == is_new
-        assert self.held is None or is_sent_or_offered(found[1])
+        assert self.held is None or any(map(is_sent_or_offered, found))
 
     @precondition(lambda self: not self.ended and self.session.link is Link.UP and self.session.work is not Work.NONE)
     @rule(steps=st.sampled_from([(0, 0), (0, 1), (1, 0)]), run=runs)
@@ -157,6 +160,7 @@ class SessionMachine(RuleBasedStateMachine):
         if ends:
             assert self.session.work is Work.IDLE
             self.done = place
+            self.has_changed = False
 
     @has_run
     @rule(shift=st.sampled_from([0, 0, 0, -1]), run=runs)
@@ -215,7 +219,23 @@ class SessionMachine(RuleBasedStateMachine):
     @rule()
     def get_ready(self) -> None:
         self.is_prepared = True
-        self.feed(events.Prepared(Ready(self.session.run, 6, 2, [3, 3], 50, 100, 0), self.at))
+        self.feed(events.Prepared(self.ready(), self.at))
+
+    @trains
+    @rule()
+    def change_samples(self) -> None:
+        """The trainer finds other samples when it begins a task."""
+        self.num_train += 1
+        self.has_changed, self.is_announced = True, False
+        self.feed(events.Prepared(self.ready(), self.at))
+
+    def ready(self) -> Ready:
+        return Ready(self.session.run, self.num_train, 2, [3, self.num_train - 3], 50, 100, 0)
+
+    @alive
+    @rule(waits_for=st.sampled_from(["", "night"]))
+    def permit(self, waits_for: str) -> None:
+        self.feed(events.Permitted(waits_for, self.at))
 
     @trains
     @rule()
@@ -260,6 +280,10 @@ class SessionMachine(RuleBasedStateMachine):
         assert wakeup is not None
         assert wakeup <= self.at + longest
 
+    @invariant()
+    def a_trainer_at_work_stands_still_exactly_while_it_must_wait(self) -> None:
+        assert self.is_halted == (self.session.work is Work.WORKING and self.session.waits_for != "")
+
     def place(self, shift: int) -> Place:
         """The round and exchange of the task at hand, or of a round before or after it."""
         round, exchange = self.session.task or (1, 0)
@@ -282,7 +306,7 @@ class SessionMachine(RuleBasedStateMachine):
         if isinstance(instruction, events.OpenLink):
             self.is_connected = True
         elif isinstance(instruction, events.CloseLink):
-            self.is_connected = self.is_sent = False
+            self.is_connected = self.is_sent = self.is_announced = False
         elif isinstance(instruction, events.Send | events.SendUplink):
             self.check_sent(instruction)
             self.is_sent = self.is_sent or is_sent_or_offered(instruction)
@@ -302,19 +326,26 @@ class SessionMachine(RuleBasedStateMachine):
             self.has_trainer, self.is_prepared = True, False
             self.trainer_task = self.last_task = self.started = self.done = None
             self.num_restarts = 0
+            self.has_changed = False
         elif isinstance(instruction, events.StartTask):
             place = (instruction.task.round, instruction.task.exchange)
             assert self.started != place
             assert instruction.task.run == self.session.run
             self.trainer_task = self.last_task = self.started = place
             self.num_restarts = 0
+            self.has_changed = False
         elif isinstance(instruction, events.RestartTrainer):
             self.is_prepared, self.trainer_task = False, self.last_task
+        elif isinstance(instruction, events.HaltTrainer | events.ResumeTrainer):
+            assert self.is_halted == isinstance(instruction, events.ResumeTrainer)
+            self.is_halted = not self.is_halted
         elif isinstance(instruction, events.PassConstant):
             assert self.session.work is Work.PREPARING
 
     def check_sent(self, sent: events.Send | events.SendUplink) -> None:
         assert self.is_connected
+        if is_sent_or_offered(sent):
+            assert self.is_announced or not self.has_changed, "an uplink is measured by the samples that were announced"
         if isinstance(sent, events.SendUplink):
             assert self.held is not None
             assert self.frames == self.held
@@ -323,6 +354,9 @@ class SessionMachine(RuleBasedStateMachine):
             assert sent.message.size_bytes > UNASKED_BYTES
         elif isinstance(sent.message, Ready | Progress):
             assert sent.message.run == self.session.run
+            self.is_announced = self.is_announced or sent.message == self.ready()
+        elif isinstance(sent.message, Ping):
+            assert sent.message.waits_for == self.session.waits_for
 
 
 def is_sent_or_offered(instruction: events.Instruction) -> bool:

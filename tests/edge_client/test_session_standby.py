@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from edge_client.session import OF_ONE_RUN, Link, Work
+from edge_client.link import Link
+from edge_client.session import OF_ONE_RUN, Work
 from edge_client.session_events import (
     DropUplink,
     EndTrainer,

@@ -9,7 +9,7 @@ import pytest
 
 from coordinator.config import load as load_run
 from edge_client.config import load as load_client
-from edge_client.data_source import load_data
+from edge_client.data_source import open_source
 from edge_client.trainer import device_spec
 from models.spec import ConfigError, RunSpec
 
@@ -40,5 +40,5 @@ def test_code_that_the_device_does_not_allow_is_never_imported() -> None:
 def test_nothing_is_held_out_of_a_devices_own_samples(tmp_path: Path) -> None:
     np.savez(tmp_path / "mine.npz", x=np.zeros((10, 3)), y=np.arange(10) % 2)
     client = load_client(None, ["client.id=a", "data.source=npz", f"data.root={tmp_path}/mine.npz"])
-    data = load_data(spec_of("data.public_per_class=3"), client)
+    data = open_source(spec_of("data.public_per_class=3"), client).look()
     assert len(data.train_y) + len(data.test_y) == 10

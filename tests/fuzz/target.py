@@ -24,7 +24,7 @@ from wire.version import PROTOCOL_VERSION
 CORPUS = Path(__file__).with_name("corpus.txt")
 GOLDEN = Path(__file__).parents[1] / "golden"
 
-MAX_BYTES = 1 << 16
+MAX_BYTES = 1 << 18
 """No message of the fuzzed coordinator is larger."""
 
 UNIVERSE = 64
@@ -40,7 +40,7 @@ class Target:
 
     def __init__(self) -> None:
         welcome = Welcome(7, "run-7", 5.0, MAX_BYTES, {})
-        events = Events(_nothing, _nothing, _nothing, _nothing, _nothing)
+        events = Events(_nothing, _nothing, _nothing, _nothing, _nothing, _nothing)
         self._lobby = Lobby(SPEC, methods.default(), welcome, lambda *_: True, lambda _: None, events)
         self._lobby.open([])
         self._gate = Gate(GateSection(max_norm=1e3), SPEC.classes)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from tests.fuzz import target
-from tests.fuzz.target import Target, cut, join, seeds
+from tests.fuzz.target import MAX_BYTES, Target, cut, join, seeds
 
 
 def test_the_corpus_raises_nothing() -> None:
@@ -14,6 +16,20 @@ def test_the_corpus_raises_nothing() -> None:
         fuzzed.take(content)
         num_inputs += 1
     assert num_inputs > 45
+
+
+def test_no_input_of_the_corpus_takes_twice_the_memory_of_the_largest_message() -> None:
+    fuzzed, peaks = Target(), []
+    tracemalloc.start()
+    try:
+        for content in seeds():
+            before = tracemalloc.get_traced_memory()[0]
+            tracemalloc.reset_peak()
+            fuzzed.take(content)
+            peaks.append(tracemalloc.get_traced_memory()[1] - before)
+    finally:
+        tracemalloc.stop()
+    assert max(peaks) < 2 * MAX_BYTES
 
 
 def test_a_fault_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:

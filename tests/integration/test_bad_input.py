@@ -45,6 +45,8 @@ def test_a_port_in_use_is_named(pairs: PairsRun) -> None:
     first = pairs.serve()
     line = the_line(pairs.serve("--set", f"transport.bind={first.address}", name="second"), ExitCode.BAD_CONFIG)
     assert f"[transport] bind: cannot listen on {first.address}: Address already in use" in line
+    assert line.endswith("; nothing has run, so the run folder is removed")
+    assert [path.name for path in first.folder.parent.iterdir()] == [first.folder.name]
 
 
 def test_a_missing_data_file_is_named(pairs: PairsRun) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from models import methods
+from tests.architecture.source import ROOT
 from tests.integration.pairs_run import PairsRun
 from tests.integration.processes import Processes
 from tests.integration.simulated import comparable, finished, settings, simulated_here
@@ -46,6 +48,20 @@ def test_classes_in_tasks_too(processes: Processes, tmp_path: Path) -> None:
     assert comparable(simulated) == comparable(real)
     assert simulated["tasks"] == real["tasks"]
     assert simulated["uplink"]["predicted_elements"] == simulated["uplink"]["elements"]
+
+
+@pytest.mark.slow
+def test_noise_that_follows_from_the_seed_too(processes: Processes, tmp_path: Path) -> None:
+    pytest.importorskip("dp_accounting")
+    pytest.importorskip("sklearn")
+    shutil.copy(ROOT / "tests/models/frozen_method.py", tmp_path)
+    config = tmp_path / "run.toml"
+    config.write_text('[method]\nname = "frozen_method:METHOD"\n[privacy]\nnoise_multiplier = 4.0\n')
+    chosen = ["--config", str(config), *settings()]
+    simulated = finished(processes.coordinator("simulate", *chosen, name="simulated"))
+    real = finished(processes.coordinator("loopback", *chosen, name="real"))
+    assert comparable(simulated) == comparable(real)
+    assert simulated["privacy"] == real["privacy"]
 
 
 def test_two_exchanges_and_run_constants_too(pairs: PairsRun, processes: Processes) -> None:

@@ -5,7 +5,15 @@ import msgspec
 import numpy as np
 import pytest
 
-from models.data import ClientParts, dataset_classes, dataset_names, load_client_data, load_dataset
+from models.data import (
+    ClientParts,
+    check_normalization,
+    dataset_classes,
+    dataset_names,
+    load_client_data,
+    load_dataset,
+    scaled,
+)
 from models.spec import ConfigError, DataConfig, EvaluationConfig
 from tests.models.small_run import make_spec
 
@@ -200,3 +208,12 @@ def test_the_part_of_each_client_is_the_same_however_it_is_loaded() -> None:
 
 def test_a_run_has_its_name_for_each_data_set() -> None:
     assert {"digits", "mnist", "fashion-mnist", "images", "npz", "CIFAR10"} <= set(dataset_names())
+
+
+def test_arrays_of_images_are_normalised_and_others_cannot_be() -> None:
+    images = np.array([0, 255], np.uint8).reshape(2, 1, 1, 1)
+    assert scaled(images, [0.5], [0.25]).ravel().tolist() == [-2.0, 2.0]
+    config = DataConfig(mean=[0.5], std=[1.0])
+    check_normalization(config, (1, 8, 8), "here:")
+    with pytest.raises(ConfigError, match=r"here: \[data\] mean and std: these samples have none, got 1 and 1"):
+        check_normalization(config, (16,), "here:")

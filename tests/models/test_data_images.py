@@ -176,3 +176,36 @@ def test_a_missing_or_empty_root_is_named_with_the_layout(tmp_path: Path) -> Non
         dataset_classes(folder(tmp_path))
     with pytest.raises(ConfigError, match=rf"no folder {tmp_path}/absent; expected a folder for each class"):
         load_dataset(folder(tmp_path / "absent"))
+
+
+def test_a_photo_is_turned_upright(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    lying = np.tile(np.array([0, 0, 255, 255], np.uint8), (4, 1))
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned by a quarter, clockwise
+    Image.fromarray(lying).save(tmp_path / "a/1.png", exif=exif)
+    part = load_dataset(folder(tmp_path)).take(np.arange(1))
+    assert part.x[0, 0].tolist() == np.rot90(lying / 255, -1).tolist()
+
+
+def test_pixels_are_those_that_torchvision_gives(tmp_path: Path) -> None:
+    folders, functional = (
+        pytest.importorskip("torchvision.datasets"),
+        pytest.importorskip("torchvision.transforms.functional"),
+    )
+    rng = np.random.default_rng(0)
+    for name, shape in (("a/1.png", (9, 7, 3)), ("b/2.png", (4, 4)), ("b/3.jpg", (5, 5, 3))):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        Image.fromarray(rng.integers(0, 255, shape, np.uint8)).save(tmp_path / name)
+    theirs = [functional.to_tensor(functional.resize(image, [4, 4], antialias=True)).numpy()
+              for image, _ in folders.ImageFolder(tmp_path)]  # fmt: skip
+    assert (load_dataset(folder(tmp_path, 3)).take(np.arange(3)).x == np.stack(theirs)).all()
+
+
+def test_channels_are_normalised_as_the_run_says(tmp_path: Path) -> None:
+    paint(tmp_path / "a/1.png", (255, 0, 51), "RGB")
+    config = msgspec.structs.replace(folder(tmp_path, 3), mean=[0.5, 0.5, 0.2], std=[0.5, 0.25, 1.0])
+    part = load_dataset(config).take(np.arange(1))
+    assert part.x[0, :, 0, 0].tolist() == [1.0, -2.0, 0.0]
+    with pytest.raises(ConfigError, match="mean and std: expected 3 numbers each, one for a channel, got 1 and 1"):
+        load_dataset(msgspec.structs.replace(config, mean=[0.5], std=[1.0]))

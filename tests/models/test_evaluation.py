@@ -49,7 +49,7 @@ def client(train_x: list[list[float]], train_y: list[int]) -> Plainest:
 
 
 X = torch.tensor([[3.0, 0.0], [0.0, 3.0], [2.0, 1.0]])
-Y = torch.tensor([0, 1, 1])
+Y = np.array([0, 1, 1])
 
 
 def test_rules_by_hand() -> None:
@@ -63,9 +63,7 @@ def test_rules_by_hand() -> None:
 
 
 def test_only_classes_that_the_client_holds_are_candidates() -> None:
-    assert evaluate(client([[2.0, 2.0]], [3]), X, torch.tensor([3, 3, 0]), ["local_prototype"]) == {
-        "local_prototype": 2
-    }
+    assert evaluate(client([[2.0, 2.0]], [3]), X, np.array([3, 3, 0]), ["local_prototype"]) == {"local_prototype": 2}
 
 
 def test_a_client_without_train_samples_gets_nothing_right_by_prototypes() -> None:

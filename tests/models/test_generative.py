@@ -4,10 +4,8 @@ import math
 
 import numpy as np
 import pytest
-import torch
 
 from models.generative import ClassGaussians, GenerativePrototypes, Rebalancing, rebalance
-from models.nets.net import Net
 
 COUNTS = np.array([[3, 0, 9], [5, 4, 0]])
 MEANS = np.array(
@@ -68,16 +66,8 @@ def test_a_variance_of_zero_gives_draws_at_the_mean() -> None:
     assert labels.tolist() == [7] * 10
 
 
-class Itself(Net):
-    """Samples are their own features."""
-
-    def features(self, x: torch.Tensor) -> torch.Tensor:
-        return x
-
-
 def gaussians(x: list[list[float]], y: list[int]) -> ClassGaussians:
-    features = torch.tensor(x, dtype=torch.float32).reshape(-1, 2)
-    return ClassGaussians.of_features(Itself(2, 4), features, torch.tensor(y, dtype=torch.int64))
+    return ClassGaussians.of_features(np.array(x, np.float32).reshape(-1, 2), np.array(y, np.int64))
 
 
 def test_variances_are_unbiased_and_a_class_of_one_sample_has_none() -> None:

@@ -174,3 +174,28 @@ def test_a_missing_gpu_is_an_error_in_words() -> None:
         pytest.skip("there is a GPU")
     with pytest.raises(ConfigError, match="sees no GPU"):
         Participant(make_spec(METHOD.name), METHOD, "a", make_data([0]), device="cuda")
+
+
+def test_other_samples_change_what_is_announced_and_the_digest_of_the_round() -> None:
+    client = participant(data=make_data([2]))
+    before = client.samples_digest(1)
+    client.renew(make_data([0, 0, 1, 3]))
+    assert client.announcement.class_counts == [2, 1, 0, 1]
+    assert client.samples_digest(1) != before
+    client.renew(make_data([2]))
+    assert client.samples_digest(1) == client.samples_digest(2) == before
+
+
+@pytest.mark.parametrize("method", ["fedavg", "fedproto", "gfpl", "hgp"])
+def test_a_client_may_get_lose_and_regain_samples_between_rounds(method: str) -> None:
+    run = Federation(make_spec(method), {name: make_data(labels) for name, labels in UNEVEN.items()})
+    changes: list[dict[str, list[int]]] = [{}, {"a": [], "c": [0, 0, 1, 3]}, {"a": [1, 2], "b": [], "d": [3, 3, 2]}]
+    for number, change in enumerate(changes, start=1):
+        for name, labels in change.items():
+            run.clients[name].renew(make_data(labels, seed=5))
+        for exchanged in run.round(number):
+            for client, facts in exchanged.facts.items():
+                expected = exchanged.exchange.uplink.sizes(exchanged.exchange.uplink_dims(facts))
+                assert exchanged.uplinks[client].sizes == expected
+    run.final_evaluation()
+    assert run.base == 3

@@ -8,7 +8,8 @@ import torch
 from models import nets, seeding
 from models.methods.api import Client, ClientContext
 from models.spec import TrainingConfig
-from models.training import Batch, TrainingDivergedError, count_steps, train
+from models.steps import TrainingDivergedError, count_steps
+from models.training import Batch, train
 from tests.models.small_run import make_data, make_spec
 from wire.payload import Nothing, Record
 

@@ -1,6 +1,5 @@
 """Hostile and awkward inputs that other systems met in the field, as values with the outcome expected here."""
 
-import time
 import tracemalloc
 
 import msgpack
@@ -17,14 +16,13 @@ from wire.payload import EMPTY, Payload, Tensor
 MIB = 1024 * 1024
 
 
-def refuse(frames: list[bytes]) -> tuple[float, int]:
-    """Assert that the frames are refused; return the seconds and the peak bytes of Python memory that it took."""
+def refuse(frames: list[bytes]) -> int:
+    """Assert that the frames are refused; return the peak bytes of Python memory that it took."""
     tracemalloc.start()
     try:
-        started = time.perf_counter()
         with pytest.raises(DecodeError):
             decode(frames)
-        return time.perf_counter() - started, tracemalloc.get_traced_memory()[1]
+        return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
 
@@ -45,9 +43,7 @@ LYING_HEADERS = {
 def test_a_header_that_announces_more_than_it_holds_is_refused_at_once(header: str, where: str) -> None:
     content = bytes.fromhex(header)
     frames = {"alone": [content], "as fields": [b"\x92\x0a" + content], "with a buffer": [content, bytes(100)]}[where]
-    elapsed_s, peak_bytes = refuse(frames)
-    assert elapsed_s < 0.1
-    assert peak_bytes < MIB
+    assert refuse(frames) < MIB
 
 
 NESTS = {
@@ -68,9 +64,7 @@ NESTS = {
 def test_lists_inside_each_other_are_refused_without_building_them(header: bytes) -> None:
     with pytest.raises(DecodeError, match=r"lists and maps inside each other|items"):
         decode([header])
-    elapsed_s, peak_bytes = refuse([header])
-    assert elapsed_s < 0.1
-    assert peak_bytes < len(header) + 64 * 1024
+    assert refuse([header]) < len(header) + 64 * 1024
 
 
 FULL_HEADERS = {
@@ -84,7 +78,7 @@ FULL_HEADERS = {
 
 @pytest.mark.parametrize("header", FULL_HEADERS.values(), ids=FULL_HEADERS.keys())
 def test_the_fullest_headers_cost_bounded_memory(header: bytes) -> None:
-    assert refuse([header])[1] < 8 * MIB
+    assert refuse([header]) < 8 * MIB
 
 
 def test_numpy_metric_values_are_converted_by_the_sender() -> None:

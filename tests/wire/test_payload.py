@@ -118,8 +118,10 @@ def test_an_integer_is_a_float() -> None:
 
 def test_values_that_are_not_finite_are_refused_on_arrival_too() -> None:
     payload = sample(prototypes=np.array([[0, 0, 0], [0, np.inf, 0]])).to_payload()
-    with pytest.raises(RecordError, match=re.escape("'prototypes': expected finite values, got inf at [1, 1]")):
+    with pytest.raises(RecordError, match="field 'prototypes', class 7: expected finite values, got inf"):
         Uplink.from_payload(payload, {"D": 3})
+    with pytest.raises(RecordError, match="field 'prototypes', class 'owl': expected finite values, got inf"):
+        Uplink.from_payload(payload, {"D": 3}, classes=[*"abcdefg", "owl"])
 
 
 @pytest.mark.parametrize(

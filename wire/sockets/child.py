@@ -1,30 +1,20 @@
-"""A daemon and its child process: frames over a socket pair, each end noticing when the other dies.
+"""The daemon's end of the pipe to its child process, which it starts and sees end.
 
 The child is `python -I -m MODULE --pipe FD ...`, so nothing that lies beside a user's files is imported by accident.
-It ends by itself when its daemon does: a thread waits for the other end of the pair to close, and on Linux the kernel
-is asked to send a signal too. Messages are those of `wire.encoding`; on the pair each is a count of frames, their
-lengths, then their bytes.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
-import select
 import signal
 import socket
-import struct
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-Frames = Sequence[bytes | memoryview]
-
-MAX_FRAMES = 3
-"""A message is a header and at most one buffer, an update may have its timing behind it."""
+from wire.sockets.pipe import NUMBER, Frames, prefix
 
 MAX_JOINED_BYTES = 64 * 1024
 """Up to this size a message is written as one piece."""
@@ -34,8 +24,6 @@ LAST_LINES = 12
 
 KILL_AFTER_S = 1.0
 """How long a child may take to end after it was asked to."""
-
-_COUNT = struct.Struct("<I")
 
 
 def peak_rss_bytes(pid: int | str = "self") -> int | None:
@@ -47,60 +35,6 @@ def peak_rss_bytes(pid: int | str = "self") -> int | None:
     except (OSError, ValueError):
         return None
     return None
-
-
-def end_with_parent() -> None:
-    """Ask the kernel to end this process when its parent ends; a no-op where there is no such service."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
-
-
-def exit_when_closed(fd: int, code: int) -> None:
-    """End this process at once, from a thread, when the other end of `fd` closes."""
-
-    def watch() -> None:
-        poller = select.poll()
-        poller.register(fd, select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0))
-        poller.poll()
-        os._exit(code)
-
-    threading.Thread(target=watch, name="pipe-watch", daemon=True).start()
-
-
-class ChildPipe:
-    """The child's end: blocking, one message at a time."""
-
-    def __init__(self, fd: int) -> None:
-        self._socket = socket.socket(fileno=fd)
-        self._socket.setblocking(True)
-        exit_when_closed(fd, 0)
-        end_with_parent()
-
-    def receive(self) -> list[bytes]:
-        """Wait for the next message; raises EOFError when the daemon has closed its end."""
-        (count,) = _COUNT.unpack(self._read(_COUNT.size))
-        if not 1 <= count <= MAX_FRAMES:
-            raise EOFError(f"expected 1 to {MAX_FRAMES} frames, got {count}")
-        sizes = struct.unpack(f"<{count}I", self._read(count * _COUNT.size))
-        return [self._read(size) for size in sizes]
-
-    def has_message(self) -> bool:
-        """Say whether a message waits to be received."""
-        return bool(select.select([self._socket], [], [], 0)[0])
-
-    def send(self, frames: Frames) -> None:
-        """Send one message, waiting while the daemon is behind."""
-        self._socket.sendall(b"".join((_prefix(frames), *frames)))
-
-    def _read(self, size: int) -> bytes:
-        found = bytearray(size)
-        view = memoryview(found)
-        while view:
-            count = self._socket.recv_into(view)
-            if not count:
-                raise EOFError("the daemon closed the pipe")
-            view = view[count:]
-        return bytes(found)
 
 
 class Child(asyncio.Protocol):
@@ -117,6 +51,7 @@ class Child(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._stopping = False
+        self._is_halted = False
 
     async def start(self, module: str, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
         """Start `python -I -m module --pipe FD *arguments`; its output goes to the end of the log file."""
@@ -133,6 +68,8 @@ class Child(asyncio.Protocol):
                 env={**os.environ, **environment},
                 start_new_session=True,
             )
+        if self._is_halted:
+            self._process.send_signal(signal.SIGSTOP)
         loop = asyncio.get_running_loop()
         await loop.create_connection(lambda: self, sock=ours)
 
@@ -171,9 +108,16 @@ class Child(asyncio.Protocol):
         """Wait until the child has taken most of what was sent."""
         await self._writable.wait()
 
+    def halt(self, is_halted: bool) -> None:
+        """Have the child stand still, also one that is yet to start, or go on."""
+        if self._process is not None and is_halted != self._is_halted:
+            self._process.send_signal(signal.SIGSTOP if is_halted else signal.SIGCONT)
+        self._is_halted = is_halted
+
     async def stop(self) -> None:
         """Close the pipe and see the child end, within KILL_AFTER_S and by force if need be."""
         self._stopping = True
+        self.halt(False)
         if self._transport is not None:
             self._transport.abort()
         if self._process is None:
@@ -235,14 +179,14 @@ class Child(asyncio.Protocol):
         self._on_gone(f"ended with {how}")
 
     def _next_message(self) -> list[bytes] | None:
-        word, have = _COUNT.size, len(self._received)
+        word, have = NUMBER.size, len(self._received)
         if have < word:
             return None
-        (count,) = _COUNT.unpack_from(self._received)
+        (count,) = NUMBER.unpack_from(self._received)
         head = word * (1 + count)
         if have < head:
             return None
-        sizes = [_COUNT.unpack_from(self._received, word * (1 + index))[0] for index in range(count)]
+        sizes = [NUMBER.unpack_from(self._received, word * (1 + index))[0] for index in range(count)]
         if have < head + sum(sizes):
             return None
         frames, start = [], head
@@ -256,9 +200,5 @@ class Child(asyncio.Protocol):
 
 def _chunks(frames: Frames) -> Frames:
     """Return a message in pieces: one if it is small, as every piece wakes the child, else none is copied."""
-    pieces = (_prefix(frames), *frames)
+    pieces = (prefix(frames), *frames)
     return [b"".join(pieces)] if sum(map(len, frames)) <= MAX_JOINED_BYTES else pieces
-
-
-def _prefix(frames: Frames) -> bytes:
-    return b"".join(_COUNT.pack(number) for number in (len(frames), *(len(frame) for frame in frames)))

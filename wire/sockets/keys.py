@@ -11,9 +11,6 @@ import stat
 from pathlib import Path
 from typing import NamedTuple
 
-import zmq
-from zmq.utils import z85
-
 _KEY = re.compile("[0-9a-f]{64}")
 KEY_FORM = "64 hexadecimal characters, in lower case"
 
@@ -42,11 +39,17 @@ def is_key(text: str) -> bool:
 
 def make_pair() -> KeyPair:
     """Return a pair that nobody else has."""
+    import zmq  # not needed by a trainer, which reads the same settings
+    from zmq.utils import z85
+
     return KeyPair(*(z85.decode(key).hex() for key in zmq.curve_keypair()))
 
 
 def pair_of(secret: str) -> KeyPair:
     """Return the pair with this secret key."""
+    import zmq
+    from zmq.utils import z85
+
     public = zmq.curve_public(z85.encode(bytes.fromhex(secret)))
     return KeyPair(z85.decode(public).hex(), secret)
 

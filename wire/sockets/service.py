@@ -25,11 +25,11 @@ class ServiceManager:
         is_for_us = environment.pop("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
         self._silence_s = int(told_us) / 1e6 if told_us.isdecimal() and is_for_us else 0.0
 
-    def ready(self) -> None:
-        """Tell that the daemon is up, and from now on that the running event loop turns."""
+    def ready(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """Tell that the service is up, and from now on that its event loop turns, if it has one."""
         self._tell(READY)
-        if self._silence_s:
-            self._keep_telling(asyncio.get_running_loop())
+        if self._silence_s and loop is not None:
+            self._keep_telling(loop)
 
     def stopping(self) -> None:
         """Tell that the daemon ends, which may take the service's `TimeoutStopSec=`."""

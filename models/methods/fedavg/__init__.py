@@ -4,7 +4,8 @@ B. McMahan, E. Moore, D. Ramage, S. Hampson, B. Agüera y Arcas. "Communication-
 Decentralized Data." AISTATS 2017, https://arxiv.org/abs/1602.05629 (its equation numbers are ours: Algorithm 1).
 
 Deviations: the clients' common initial weights come from the run's seed and do not travel; batch norm's running
-statistics are averaged with the same weights as the parameters, and counted.
+statistics are averaged with the same weights as the parameters, and counted. The average may be a trimmed mean
+or a median over the clients instead (`aggregation`, see `models.robust`), which holds all models of a round at once.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.methods.api import Exchange, Facts, Method
+from models.robust import Aggregation, check_aggregation
 from models.spec import Section
 from wire.payload import Record, counts, values
 
 
 class Config(Section, frozen=True):
-    """Federated averaging has no settings of its own."""
+    """How the models are averaged."""
+
+    aggregation: Aggregation = "mean"
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,7 @@ METHODS = (
         client="models.methods.fedavg.client:FedAvgClient",
         default_rule="global_head",
         global_rules=("global_head",),
+        check=check_aggregation,
         shares_model=True,
     ),
 )

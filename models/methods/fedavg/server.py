@@ -10,6 +10,7 @@ import numpy as np
 from models.methods.api import RoundFailedError, Server, Update
 from models.methods.fedavg import Downlink
 from models.prototypes import WeightedMean
+from models.robust import weighted_mean
 from models.spec import RunSpec
 from wire.payload import Record
 
@@ -17,7 +18,7 @@ _NOTHING = np.zeros(0, np.float32)
 
 
 class FedAvgServer(Server):
-    """Holds one model, as flat arrays; memory does not grow with the number of clients."""
+    """Holds one model, as flat arrays; with `mean`, memory does not grow with the number of clients."""
 
     def __init__(self, spec: RunSpec, config: Any) -> None:
         super().__init__(spec, config)
@@ -29,7 +30,7 @@ class FedAvgServer(Server):
 
     def aggregate(self, round: int, exchange: str, updates: Iterator[Update]) -> Mapping[str, float]:
         """Average the models of all clients that have trained, by their train samples."""
-        parameters, buffers = WeightedMean(), WeightedMean()
+        parameters, buffers = (weighted_mean(self.config.aggregation) for _ in range(2))
         num_updates = 0
         for update in updates:
             num_updates += 1
@@ -41,7 +42,8 @@ class FedAvgServer(Server):
             raise RoundFailedError(f"round {round}: none of {num_updates} updates has a train sample")
         self._parameters = parameters.mean().astype(np.float32)  # Algorithm 1: w <- sum_k n_k / n * w_k
         self._buffers = buffers.mean().astype(np.float32)
-        return {"num_updates": float(num_updates), "num_train": float(parameters.weight)}
+        counted = {"num_updates": float(num_updates), "num_train": float(parameters.weight)}
+        return {**counted, **parameters.metrics()}
 
     def arrays(self) -> Mapping[str, np.ndarray]:
         """Return the model."""

@@ -10,11 +10,11 @@ from models.methods.fedavg import Downlink
 from models.methods.fedavg.client import FedAvgClient
 from models.methods.fednova import Uplink, accumulated_steps
 from models.nets import flatten_buffers, flatten_parameters
-from models.training import count_steps
+from models.steps import count_steps
 from wire.payload import Record
 
 if TYPE_CHECKING:
-    from models.training import Progress
+    from models.steps import Progress
 
 _NOTHING = np.zeros(0, np.float32)
 

@@ -22,7 +22,8 @@ from wire.payload import Record
 
 if TYPE_CHECKING:
     from models.nets import Net
-    from models.training import Batch, Progress
+    from models.steps import Progress
+    from models.training import Batch
 
 _NOTHING = np.zeros(0, np.float32)
 

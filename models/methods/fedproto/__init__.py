@@ -5,7 +5,8 @@ Heterogeneous Clients." AAAI 2022, https://arxiv.org/abs/2105.00243 (equation nu
 
 Deviations: the distance of the regulariser is the squared error averaged over the batch and the feature dimension, as
 in the authors' code; local prototypes are computed in a pass of their own after training, over the whole train part;
-a class that no client sent keeps its last global prototype.
+a class that no client sent keeps its last global prototype. Eq. (6) may be a trimmed mean or a median over the clients
+instead (`aggregation`, see `models.robust`).
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ from typing import Literal
 import numpy as np
 
 from models.methods.api import Exchange, Facts, Method
+from models.robust import Aggregation, check_aggregation
 from models.spec import NotNegativeReal, Section
 from wire.payload import Record, class_ids, counts, values
 
 
 class Config(Section, frozen=True):
-    """`weighting` of clients in a global prototype, and lambda, the `regularizer_weight` of Eq. (7)."""
+    """How clients are weighed and aggregated in a global prototype, and lambda of Eq. (7), `regularizer_weight`."""
 
     weighting: Literal["counts", "uniform"] = "counts"
+    aggregation: Aggregation = "mean"
     regularizer_weight: NotNegativeReal = 1.0
 
 
@@ -61,8 +64,10 @@ METHODS = (
         exchanges=(Exchange("prototypes", Downlink, Uplink, _downlink_dims, _uplink_dims),),
         server="models.methods.fedproto.server:FedProtoServer",
         client="models.methods.fedproto.client:FedProtoClient",
+        client_numpy="models.methods.fedproto.client_numpy:FedProtoNumpyClient",
         default_rule="local_prototype",
         global_rules=("global_prototype",),
+        check=check_aggregation,
         is_default=True,
     ),
 )

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
+from models.linear_rules import LinearRule, nearest_prototype
 from models.methods.api import Client, ClientContext
 from models.methods.fedproto import Uplink
 from models.prototypes import LocalPrototypes, PrototypeTable, local_prototypes
@@ -70,6 +71,11 @@ class FedProtoClient(Client):
         if rule != "global_prototype":
             return super().predict(rule, features_BD)
         return self._global.nearest(features_BD)
+
+    def linear_rules(self) -> dict[str, LinearRule]:
+        """Return those of the net, and the nearest global prototype."""
+        prototypes_CD = self._global.prototypes_CD.cpu().numpy()
+        return {**super().linear_rules(), "global_prototype": nearest_prototype(prototypes_CD, self._global_classes)}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the net's state and the last global prototypes."""

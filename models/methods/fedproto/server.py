@@ -10,6 +10,7 @@ import numpy as np
 from models.methods.api import RoundFailedError, Server, Update
 from models.methods.fedproto import Downlink
 from models.prototypes import ClassSums
+from models.robust import class_sums
 from models.spec import RunSpec
 from wire.payload import Record
 
@@ -32,7 +33,7 @@ class FedProtoServer(Server):
 
     def aggregate(self, round: int, exchange: str, updates: Iterator[Update]) -> Mapping[str, float]:
         """Combine each class over the clients that sent it; a class that nobody sent stays as it is."""
-        sums = ClassSums(self.spec.num_classes, self.prototype_dim)
+        sums = class_sums(self.config.aggregation, self.spec.num_classes, self.prototype_dim)
         num_updates = num_train = 0
         for update in updates:
             num_updates += 1
@@ -42,7 +43,7 @@ class FedProtoServer(Server):
             raise RoundFailedError(f"round {round}: none of {num_updates} updates has a prototype")
         global_CD, classes = self.combine(sums, num_train)
         self._install(global_CD, classes)
-        return {"num_updates": float(num_updates), "num_classes": float(len(classes))}
+        return {"num_updates": float(num_updates), "num_classes": float(len(classes)), **sums.metrics()}
 
     def weights(self, record: Any) -> np.ndarray:
         """Return how much each prototype of an uplink counts, [C]."""

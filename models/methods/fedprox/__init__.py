@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from models.methods.api import Method
 from models.methods.fedavg import METHODS as BASELINES
-from models.spec import NotNegativeReal, Section
+from models.methods.fedavg import Config as BaselineConfig
+from models.spec import NotNegativeReal
 
 
-class Config(Section, frozen=True):
+class Config(BaselineConfig, frozen=True):
     """`proximal_weight` is mu of Eq. (2); 0 gives federated averaging."""
 
     proximal_weight: NotNegativeReal = 0.01
@@ -33,6 +34,7 @@ METHODS = (
         client="models.methods.fedprox.client:FedProxClient",
         default_rule=_BASELINE.default_rule,
         global_rules=_BASELINE.global_rules,
+        check=_BASELINE.check,
         shares_model=True,
     ),
 )

@@ -9,7 +9,8 @@ import torch
 from models.methods.fedavg.client import FedAvgClient
 
 if TYPE_CHECKING:
-    from models.training import Batch, Progress
+    from models.steps import Progress
+    from models.training import Batch
 
 
 class FedProxClient(FedAvgClient):

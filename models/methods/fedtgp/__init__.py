@@ -13,6 +13,7 @@ Deviations: (2) takes the means over this round's uploads, as the authors' code 
 was uploaded. Global prototypes of all classes go down in every round, together with the ids of those that some client
 has uploaded: no others take part in local training or in prediction. The clients' regulariser is FedProto's squared
 error averaged over the d features, for which the authors advise a lambda of 10 at d = 500: so it is d / 50 for any d.
+With another `aggregation` than `mean` (see `models.robust`) each c_ij is replaced by that aggregate of its class.
 """
 
 from __future__ import annotations
@@ -24,14 +25,16 @@ import numpy as np
 
 from models.methods.api import Exchange, Facts, Method
 from models.methods.fedproto import METHODS as BASELINES
+from models.robust import Aggregation, check_aggregation
 from models.spec import ConfigError, NotNegativeReal, Positive, PositiveReal, RunSpec, Section
 from wire.payload import Record, class_ids, values
 
 
 class Config(Section, frozen=True):
-    """Lambda, the `regularizer_weight`; and how the server trains: tau of Eq. (2), epochs a round, step and batch."""
+    """Lambda, the `regularizer_weight`; and how the server trains: on what, tau of Eq. (2), epochs, step and batch."""
 
     regularizer_weight: NotNegativeReal | Literal["auto"] = "auto"
+    aggregation: Aggregation = "mean"
     margin_threshold: PositiveReal = 100.0
     server_epochs: Positive = 100
     server_lr: PositiveReal = 0.01
@@ -60,6 +63,7 @@ def squared_error_weight(feature_dim: int) -> float:
 
 
 def _check(spec: RunSpec, config: Config) -> None:
+    check_aggregation(spec, config)
     if spec.num_classes < 2:
         raise ConfigError(f"{spec.method}: expected at least 2 classes to keep apart, got {spec.classes}")
 

@@ -14,6 +14,7 @@ from models.methods.api import RoundFailedError, Server, Update
 from models.methods.fedtgp import Downlink
 from models.methods.fedtgp.nets import GlobalPrototypes, tgp_margin, train_prototypes
 from models.nets import load_net_arrays, net_arrays
+from models.robust import class_sums
 from models.spec import RunSpec
 from models.training import warm_up
 from wire.payload import Record
@@ -73,16 +74,27 @@ class FedTgpServer(Server):
         if not any(len(update.record.classes) for update in came):
             raise RoundFailedError(f"round {round}: none of {len(came)} updates has a prototype")
         uploads = self.prepare(Uploads.of(came), sum(update.num_train for update in came))
+        uploads, told = self._centred(uploads)
         means_CD, classes = uploads.means()
         margin = tgp_margin(means_CD, self.config.margin_threshold)
         loss = self._train(round, exchange, uploads, margin)
         self._classes = np.union1d(self._classes, classes).astype(np.uint16)
         counted = {"num_updates": float(len(came)), "num_classes": float(len(classes))}
-        return {**counted, "margin": margin, "loss": loss}
+        return {**counted, **told, "margin": margin, "loss": loss}
 
     def prepare(self, uploads: Uploads, num_train: int) -> Uploads:
         """Return what the prototypes are trained on: the uplinks, here as they came, of clients with `num_train`."""
         return uploads
+
+    def _centred(self, uploads: Uploads) -> tuple[Uploads, dict[str, float]]:
+        """Return each upload replaced by the aggregate of its class, if that is not the mean, and what to tell."""
+        if self.config.aggregation == "mean":
+            return uploads, {}
+        sums = class_sums(self.config.aggregation, self.spec.num_classes, self.prototype_dim)
+        for prototype_D, label in zip(uploads.prototypes, uploads.labels, strict=True):
+            sums.add(prototype_D[None], np.array([label]), np.ones(1))
+        means_CD, classes = sums.means()
+        return Uploads(means_CD[np.searchsorted(classes, uploads.labels)], uploads.labels), sums.metrics()
 
     def arrays(self) -> Mapping[str, np.ndarray]:
         """Return the trainable prototypes and the uploaded classes."""

@@ -21,7 +21,8 @@ from models.training import train
 from wire.payload import Nothing, Record
 
 if TYPE_CHECKING:
-    from models.training import Batch, Progress
+    from models.steps import Progress
+    from models.training import Batch
 
 _OWN = "own_"
 

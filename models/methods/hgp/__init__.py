@@ -36,12 +36,13 @@ from typing import Literal
 
 import numpy as np
 
+from models.generative import RebalancingConfig, check_gaussians
 from models.methods.api import Exchange, Facts, Method
-from models.spec import ConfigError, NotNegative, NotNegativeReal, Positive, PositiveReal, RunSpec, Section, Share
+from models.spec import ConfigError, NotNegative, Positive, RunSpec
 from wire.payload import Record, RecordError, class_ids, counts, digest_of, values
 
 
-class Config(Section, frozen=True):
+class Config(RebalancingConfig, frozen=True):
     """What is tuned, and how the head is rebalanced; both switches off leave federated averaging of prompt and head."""
 
     tuning: Literal["auto", "prompt", "full"] = "auto"
@@ -54,18 +55,6 @@ class Config(Section, frozen=True):
     """CR_cur: rebalance the head for classes of the current task."""
     rebalance_old: bool = True
     """CR_old: rebalance it for classes of the tasks before."""
-    rebalance_epochs: NotNegative = 5
-    rebalance_lr: PositiveReal = 0.01
-    rebalance_momentum: Share = 0.9
-    rebalance_batch_size: Positive = 256
-    features_per_class: Positive = 256
-    """Drawn in each epoch, on average over the classes."""
-    variance_scale: PositiveReal = 3.0
-    """What the variances of Eq. (6) are multiplied by."""
-    class_weighting: Literal["counts", "equal"] = "counts"
-    """Omega of Eq. (6)."""
-    logit_norm: NotNegativeReal = 0.0
-    """Above 0, the loss of Eq. (7) is taken over logits divided by their norm and by this."""
 
     def num_blocks(self, depth: int) -> int:
         """Return how many blocks of so many have a prompt."""
@@ -107,10 +96,7 @@ class Uplink(Record):
         Raises:
             RecordError: a negative variance, a Gaussian of fewer than two samples, or more of them than there are.
         """
-        if (self.variances < 0).any():
-            raise RecordError(f"field 'variances': expected none below 0, got {self.variances.min()}")
-        if (self.counts < 2).any():
-            raise RecordError(f"field 'counts': expected at least 2 samples of each class, got {self.counts.min()}")
+        check_gaussians(self.variances, self.counts)
         if self.counts.sum(dtype=np.int64) > self.num_train.sum(dtype=np.int64):
             raise RecordError(f"field 'counts': expected at most num_train = {self.num_train[0]} samples in all")
 

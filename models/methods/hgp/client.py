@@ -15,7 +15,7 @@ from models.methods.api import Client, ClientContext
 from models.methods.hgp import Downlink, Uplink
 from models.methods.hgp.nets import Body, PromptedVit
 from models.nets import count_parameters, flatten_buffers, flatten_parameters, load_flat
-from models.spec import ConfigError
+from models.nets.backbone import check_backbone, weights_digest
 from wire.payload import Record, short_digest
 
 if TYPE_CHECKING:
@@ -36,7 +36,10 @@ class HgpClient(Client):
         super().start(context)
         self._body = Body(context.net)
         self._constant = context.constants["backbone"]
-        _check_backbone(context, self._constant["sha256"])
+        if isinstance(context.net, PromptedVit):
+            check_backbone(
+                context.client, context.constants, weights_digest(self.spec.model.weights), "[model] weights"
+            )
 
     def receive(self, exchange: str, downlink: Downlink) -> None:
         """Install the averaged prompt and the head's rows; before the first average keep the initial ones."""
@@ -66,7 +69,7 @@ class HgpClient(Client):
             head, none_CD = np.zeros((0, width + 1), np.float32), np.zeros((0, width), np.float32)
             counts, classes = np.zeros(0, np.uint32), np.zeros(0, np.uint16)
             return Uplink(_NOTHING, _NOTHING, head, num_train, none_CD, none_CD, counts, classes, digest)
-        gaussians = ClassGaussians.of_features(context.net, context.train_x, context.train_y)
+        gaussians = ClassGaussians.of_features(self.train_features(), self.train_labels())
         return Uplink(
             flatten_parameters(self._body),
             flatten_buffers(self._body),
@@ -93,16 +96,3 @@ class HgpClient(Client):
         head, classes = self.context.net.head, self.context.classes
         rows = torch.cat([head.weight, head.bias[:, None]], dim=1)[classes.start : classes.stop]
         return rows.detach().cpu().numpy().copy()
-
-
-def _check_backbone(context: ClientContext, expected: np.ndarray) -> None:
-    """Refuse a backbone that is not the one whose digest the run has, if it has one."""
-    if not expected.size or not isinstance(context.net, PromptedVit):
-        return
-    arrays = {name: tensor.detach().cpu().numpy() for name, tensor in context.net.backbone.state_dict().items()}
-    came, wanted = state_hash(arrays), expected.tobytes().hex()
-    if came != wanted:
-        raise ConfigError(
-            f"client {context.client}: expected the run's frozen backbone of digest {wanted[:12]}, the file of [model] "
-            f"weights has {came[:12]}; use the coordinator's file"
-        )

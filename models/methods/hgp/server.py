@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
-import torch  # noqa: F401 - loaded with this half, not within its first round
 
 from models import seeding
-from models.checkpoint import state_hash
-from models.generative import Rebalancing, rebalance
+from models.gaussian_table import Gaussian, GaussianTable, sent_gaussians
+from models.generative import rebalance_rows
 from models.methods.api import RoundFailedError, Server, Update
 from models.methods.fedavg.server import add_named
 from models.methods.hgp import Downlink
-from models.methods.hgp.gaussians import Gaussian, GaussianTable, feature_bias
-from models.nets.vit_weights import read_backbone
+from models.methods.hgp.feature_bias import feature_bias
+from models.nets.backbone import constant, weights_digest
 from models.prototypes import WeightedMean
 from models.spec import RunSpec
 from wire.payload import Record
@@ -35,9 +34,7 @@ class HgpServer(Server):
 
     def constants(self) -> Mapping[str, Mapping[str, np.ndarray]]:
         """Return the digest of the frozen backbone, an empty one where the run's seed makes it."""
-        weights = self.spec.model.weights
-        digest = state_hash(read_backbone(Path(weights).expanduser())) if weights else ""
-        return {"backbone": {"sha256": np.frombuffer(bytes.fromhex(digest), np.uint8)}}
+        return constant(weights_digest(self.spec.model.weights))
 
     def configure(self, round: int, exchange: str) -> Record:
         """Return prompt and head, empty before the first average."""
@@ -55,7 +52,7 @@ class HgpServer(Server):
                 add_named(parameters, update.client, "parameters", record.parameters, weight)
                 add_named(buffers, update.client, "buffers", record.buffers, weight)
                 add_named(head, update.client, "head", record.head, weight)
-                sent += _gaussians(update)
+                sent += sent_gaussians(update)
         if not parameters.weight:
             raise RoundFailedError(f"round {round}: none of {num_updates} updates has a train sample")
         self._parameters = parameters.mean().astype(np.float32)  # Eq. (3)
@@ -97,34 +94,9 @@ class HgpServer(Server):
         mixture = self._gaussians.mixture(chosen)
         if mixture is None:
             return float("nan")
-        num_drawn = config.features_per_class * len(mixture.classes)
-
-        def draw(epoch: int) -> tuple[np.ndarray, np.ndarray]:
-            random = seeding.generator(self.spec.seed, "server", round, "rebalancing", epoch)
-            features, labels = mixture.sample(num_drawn, random, config.variance_scale, config.class_weighting)
-            return features, np.searchsorted(mixture.classes, labels)
-
-        how = Rebalancing(
-            config.rebalance_epochs,
-            config.rebalance_lr,
-            config.rebalance_momentum,
-            config.rebalance_batch_size,
-            config.logit_norm,
-        )
-        head_SH = self._head_SH.copy()
-        head_SH[mixture.classes], loss = rebalance(head_SH[mixture.classes], draw, how)
-        self._head_SH = head_SH
+        draws = partial(seeding.generator, self.spec.seed, "server", round, "rebalancing")
+        self._head_SH, loss = rebalance_rows(self._head_SH, mixture, config, draws)
         return loss
-
-
-def _gaussians(update: Update) -> list[tuple[str, int, Gaussian]]:
-    """Return copies of an update's Gaussians, so that the rest of it can go."""
-    record = update.record
-    rows = zip(record.classes.tolist(), record.means, record.variances, record.counts.tolist(), strict=True)
-    return [
-        (update.client, label, Gaussian(np.array(mean, np.float32), np.array(variance, np.float32), count))
-        for label, mean, variance, count in rows
-    ]
 
 
 def _feature_bias(sent: list[tuple[str, int, Gaussian]]) -> float:

@@ -22,6 +22,7 @@ METHODS = (
         exchanges=(Exchange("train", Nothing, Nothing, _no_dims, _no_dims),),
         server="models.methods.local_only.server:LocalOnlyServer",
         client="models.methods.local_only.client:LocalOnlyClient",
+        client_numpy="models.methods.local_only.client_numpy:LocalOnlyNumpyClient",
         default_rule="head",
     ),
 )

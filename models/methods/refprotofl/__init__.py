@@ -21,6 +21,8 @@ down, clients train with them (Algorithm 5), and the entries of the adapter that
 - The sums of Eq. (17) and (18) are means over a batch, both with the same divisor.
 - The backbone is trained, as in Algorithm 5, although the paper's section on communication cost calls it frozen.
 - The first adapter is drawn from the run's seed by both sides and does not travel, nor does the clients' backbone.
+- The means of Eq. (14) and (15) may be trimmed means or medians over the clients (`aggregation`, see `models.robust`);
+  the adapter, whose entries come from other clients each, is averaged as ever.
 - A client without train samples sends neither prototypes nor adapter.
 """
 
@@ -34,6 +36,7 @@ import numpy as np
 
 from models import seeding
 from models.methods.api import Exchange, Facts, Method
+from models.robust import Aggregation, check_aggregation
 from models.spec import ConfigError, NotNegativeReal, Positive, RunSpec, Section
 from wire.payload import Record, class_ids, counts, indices, values
 
@@ -43,7 +46,7 @@ class Config(Section, frozen=True):
 
     `erpa` aligns features with anchors, by the weight lambda, `anchor_weight`, of Eq. (19). `apud` sends `budget`
     entries of the adapter, a number of them or below 1 a share, as a `delta` or as the `value` itself; without it all
-    are sent. `adapter_dim` is the width m of the adapter's features.
+    are sent. `adapter_dim` is the width m of the adapter's features, and `aggregation` how anchors are made.
     """
 
     erpa: bool = True
@@ -52,6 +55,7 @@ class Config(Section, frozen=True):
     payload: Literal["delta", "value"] = "delta"
     anchor_weight: NotNegativeReal = 0.01
     adapter_dim: Positive = 128
+    aggregation: Aggregation = "mean"
 
     @property
     def aligns(self) -> bool:
@@ -122,7 +126,8 @@ def initial_adapter(spec: RunSpec, config: Config) -> np.ndarray:
 
 
 def _check(spec: RunSpec, config: Config) -> None:
-    """Refuse a budget that is larger than the adapter."""
+    """Refuse a budget that is larger than the adapter, and an aggregation without enough clients."""
+    check_aggregation(spec, config)
     config.num_sent(adapter_size(config, spec.model.feature_dim, spec.num_classes))
 
 

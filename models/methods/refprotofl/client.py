@@ -86,7 +86,9 @@ class RefProtoFLClient(Client):
     def _prototypes(self) -> PrototypesUp:
         context, num_classes = self.context, self.spec.num_classes
         use = slice(None) if self.config.aligns and len(context.train_y) else slice(0)
-        public_x = torch.tensor(scaled(self._public_x[use]), device=context.device)
+        public_x = torch.tensor(
+            scaled(self._public_x[use], self.spec.data.mean, self.spec.data.std), device=context.device
+        )
         public = local_prototypes(self._net, public_x, torch.from_numpy(self._public_y[use]), num_classes)  # Eq. (10)
         x, y = context.train_x[use], context.train_y[use]
         lacks_public = y >= self.spec.data.num_public_classes  # Eq. (12)

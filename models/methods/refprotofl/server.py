@@ -10,7 +10,7 @@ import numpy as np
 from models.data import load_public_data
 from models.methods.api import RoundFailedError, Server, Update
 from models.methods.refprotofl import AdapterDown, AnchorsDown, adapter_size, initial_adapter
-from models.prototypes import ClassSums
+from models.robust import class_sums
 from models.spec import RunSpec
 from wire.payload import Record
 
@@ -54,7 +54,7 @@ class RefProtoFLServer(Server):
 
     def _align(self, round: int, updates: Iterator[Update]) -> Mapping[str, float]:
         """Average public prototypes evenly over the clients that sent them, local ones by their train samples."""
-        sums = ClassSums(self.spec.num_classes, self.config.adapter_dim)
+        sums = class_sums(self.config.aggregation, self.spec.num_classes, self.config.adapter_dim)
         num_updates = 0
         for update in updates:
             num_updates += 1
@@ -66,7 +66,7 @@ class RefProtoFLServer(Server):
         if not len(classes):
             raise RoundFailedError(f"round {round}: none of {num_updates} updates has a prototype")
         self._renew(anchors_CM, classes)
-        return {"num_updates": float(num_updates), "num_classes": float(len(classes))}
+        return {"num_updates": float(num_updates), "num_classes": float(len(classes)), **sums.metrics()}
 
     def _average(self, round: int, updates: Iterator[Update]) -> Mapping[str, float]:
         """Average each entry over the clients that sent it, by their train samples; others stay as they are."""

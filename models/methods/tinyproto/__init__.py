@@ -21,6 +21,8 @@ Deviations:
   uploads is the target above; the trained prototypes go down as they are. The net is as wide as what travels, although
   a place means another feature in each class; `tgp_space = "full"` puts uploads in their places among d features first.
 - Without APS clients count equally, Eq. (9): n_ij never travels. Eq. (4) would divide by |N_j| twice.
+- Without APS, Eq. (9) may be a trimmed mean or a median over the clients (`aggregation`, see `models.robust`; in
+  `tinyproto-ft` as in `fedtgp`). With APS an outlier cannot be told from a client with many samples, and it is refused.
 - The regulariser is taken at each sample, over all d features with 0 outside the mask: as the mean squared error, with
   FedTGP's lambda, which is 10 at d = 500, or as the paper's distance (`regularizer = "l2"`), with the paper's 1. The
   latter's pull does not fade near its target: with small features 1 was seen to draw them all to 0, 0.1 not.
@@ -37,18 +39,20 @@ import numpy as np
 
 from models.methods.api import Exchange, Facts, Method
 from models.methods.fedproto import METHODS as BASELINES
+from models.robust import Aggregation, check_aggregation
 from models.spec import ConfigError, NotNegativeReal, Positive, PositiveReal, RunSpec, Section
 from wire.payload import Record, class_ids, digest_of, indices, scalar, values
 
 
 class Config(Section, frozen=True):
-    """CPS and its s, the `prototype_dim`; APS, its aggregation and mu; the regulariser and its lambda."""
+    """CPS and its s, the `prototype_dim`; APS, its aggregation and mu; without it `aggregation`; the regulariser."""
 
     prototype_dim: Positive = 5
     cps: bool = True
     aps: bool = True
     aps_aggregation: Literal["sum", "mean"] = "sum"
     mu: PositiveReal | Literal["auto"] = "auto"
+    aggregation: Aggregation = "mean"
     regularizer: Literal["mse", "l2"] = "mse"
     regularizer_weight: NotNegativeReal | Literal["auto"] = "auto"
 
@@ -103,12 +107,16 @@ def kept_dim(config: Config, feature_dim: int) -> int:
 
 
 def _check(spec: RunSpec, config: Config) -> None:
-    """Refuse a run whose prototypes cannot be sparse or have no other to keep apart from."""
+    """Refuse a run whose prototypes cannot be sparse, have no other to keep apart from, or hide what they weigh."""
     if kept_dim(config, spec.model.feature_dim) > spec.model.feature_dim:
         expected = f"expected at most [model] feature_dim = {spec.model.feature_dim}"
         raise ConfigError(f"[method] prototype_dim = {config.prototype_dim}: {expected}")
     if spec.num_classes < 2:
         raise ConfigError(f"{spec.method}: expected at least 2 classes, got {spec.classes}")
+    if config.aps and config.aggregation != "mean":
+        expected = "expected 'mean' or aps = false, as aps hides the samples behind a prototype in its scale"
+        raise ConfigError(f"[method] aggregation = {config.aggregation!r}: {expected}")
+    check_aggregation(spec, config)
 
 
 def _downlink_dims(facts: Facts) -> dict[str, int]:

@@ -73,6 +73,10 @@ class RecordedRun:
         record = RoundRecord(round, "completed", global_hash=f"hash{round}", line=self.book.round_lines[-1])
         self._store.close_round(record, ["ann"], None, None, nothing)
 
+    def put_fact(self, name: str, text: str) -> None:
+        """Store a fact of the run."""
+        self._store.put_meta(name, text)
+
     def open(self, round: int, downlink: tuple[bytes, bytes] = (b"", b"")) -> None:
         """Leave a round's first exchange open."""
         self._store.open_exchange(round, 0, list(READY), *downlink)

@@ -47,3 +47,14 @@ def test_a_gpu_that_is_asked_for_must_be_there(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(settings, "find_spec", lambda name: None)
     assert examined("training.device=cuda")["device"].code == ExitCode.BAD_CONFIG
     assert examined("training.device=cpu")["device"] == Finding("device", "cpu")
+
+
+def test_a_backbone_that_cannot_be_loaded_fails(tmp_path: Path) -> None:
+    backbone = examined(f"model.path={tmp_path / 'net.onnx'}")["backbone"]
+    assert (backbone.code, backbone.told) == (ExitCode.BAD_CONFIG, "cannot be used")
+    assert backbone.advice.startswith("[model] path: ")
+
+
+@pytest.mark.parametrize(("hook", "level"), [("true --idle", "ok"), ("no-such-command --idle", "FAIL")])
+def test_a_hook_must_be_a_command(hook: str, level: str) -> None:
+    assert examined(f"schedule.hook={hook}")["hook"].level == level

@@ -136,7 +136,7 @@ def test_a_lone_class_is_refused() -> None:
 
 def test_a_prototype_that_is_no_number_is_refused_and_the_others_go_on() -> None:
     bad = update("c", [0, 3], [[1.0, 1.0], [np.nan, 0.0]]).record
-    with pytest.raises(RecordError, match=r"'prototypes': expected finite values, got nan at \[1, 0\]"):
+    with pytest.raises(RecordError, match="'prototypes', class 3: expected finite values, got nan"):
         Uplink.from_payload(bad.to_payload(), {"K": 4, "D": 2})
     assert server().aggregate(1, "prototypes", iter(TWO))["num_updates"] == 2.0
 

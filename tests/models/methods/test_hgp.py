@@ -8,9 +8,10 @@ import pytest
 
 from models import checkpoint, methods, nets
 from models.checkpoint import state_hash
+from models.gaussian_table import Gaussian, GaussianTable
 from models.methods.api import Facts, RoundFailedError
 from models.methods.hgp import Config, Uplink
-from models.methods.hgp.gaussians import Gaussian, GaussianTable, feature_bias
+from models.methods.hgp.feature_bias import feature_bias
 from models.methods.hgp.nets import PromptedVit
 from models.nets.vit import Vit
 from models.participant import Participant

@@ -282,7 +282,7 @@ def test_who_drops_out_between_the_exchanges_is_in_neither_average_it_missed() -
     others._exchange(1, 1, ["a", "b"])
     assert (run.server.arrays()["anchors"] == others.server.arrays()["anchors"]).all()
     alone = run.server.arrays()["adapter"]
-    start = initial_adapter(run.spec, run.clients["a"]._config)  # type: ignore[arg-type]
+    start = initial_adapter(run.spec, run.clients["a"]._client.config)
     moved = adapter_in(run, "a")
     positions = most_changed(moved - start, len(np.flatnonzero(alone != start)))
     assert alone[positions] == pytest.approx(moved[positions], abs=1e-6)

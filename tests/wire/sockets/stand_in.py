@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 
-from wire.sockets.child import ChildPipe
+from wire.sockets.pipe import ChildPipe
 
 
 def behave(pipe: ChildPipe, behaviour: str) -> None:

@@ -239,3 +239,21 @@ def test_a_child_does_not_outlive_its_daemon(parent: Parent, tmp_path: Path, beh
         assert is_running(pid)
         daemon.send_signal(signal.SIGKILL)
     asyncio.run(until(lambda: not is_running(pid)))
+
+
+def test_a_halted_child_stands_still_from_its_start_until_it_may_go_on(parent: Parent) -> None:
+    async def run() -> None:
+        parent.child.halt(True)
+        parent.child.send([b"echo"])
+        await parent.start("echo")
+        process = psutil.Process(parent.child.pid)
+        await until(lambda: process.status() == psutil.STATUS_STOPPED)
+        assert parent.came == []
+        parent.child.halt(False)
+        await until(lambda: parent.came)
+        parent.child.halt(True)
+        await until(lambda: process.status() == psutil.STATUS_STOPPED)
+        await parent.child.stop()
+        assert not process.is_running()
+
+    asyncio.run(run())

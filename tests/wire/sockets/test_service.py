@@ -45,7 +45,7 @@ def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Manager]
 
 def serve(service: ServiceManager) -> None:
     async def main() -> None:
-        service.ready()
+        service.ready(asyncio.get_running_loop())
         service.stopping()
 
     asyncio.run(main())
@@ -60,7 +60,7 @@ def test_it_hears_that_the_loop_turns_only_while_it_does(manager: Manager) -> No
     heard: list[str] = []
 
     async def main() -> None:
-        ServiceManager({**manager.environment, "WATCHDOG_USEC": "3000"}).ready()
+        ServiceManager({**manager.environment, "WATCHDOG_USEC": "3000"}).ready(asyncio.get_running_loop())
         while heard.count(TURNING) < 3:
             await asyncio.sleep(0.001)
             heard.extend(manager.heard())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from itertools import combinations
-from typing import NamedTuple
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from models.generative import GenerativePrototypes
+from models.methods.api import Update
 
 
 class Gaussian(NamedTuple):
@@ -63,11 +63,9 @@ class GaussianTable:
         self._held = {key: Gaussian(*row) for key, row in zip(keys, rows, strict=True)}
 
 
-def feature_bias(means_by_class: Mapping[int, list[np.ndarray]]) -> float:
-    """Return the mean distance between two clients' means of a class, over classes that two have; NaN if none is."""
-    per_class = [
-        np.mean([np.linalg.norm(one.astype(np.float64) - other) for one, other in combinations(means, 2)])
-        for means in means_by_class.values()
-        if len(means) > 1
-    ]
-    return float(np.mean(per_class)) if per_class else float("nan")
+def sent_gaussians(update: Update) -> Iterator[tuple[str, int, Gaussian]]:
+    """Yield client, class and Gaussian for each that an update's record holds, copied so that the rest of it can go."""
+    record: Any = update.record
+    rows = zip(record.classes.tolist(), record.means, record.variances, record.counts.tolist(), strict=True)
+    for label, mean, variance, count in rows:
+        yield update.client, label, Gaussian(np.array(mean, np.float32), np.array(variance, np.float32), count)

@@ -1,0 +1,26 @@
+"""Whose updates were refused for what is in them, over all processes of a run: too many, and a client is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+class Misfits:
+    """Counts of refused updates by client."""
+
+    def __init__(self, most: int, counts: Mapping[str, int]) -> None:
+        """Go on from these counts; `most` refused updates are too many."""
+        self._most = most
+        self.counts = dict(counts)
+
+    def add(self, client: str) -> None:
+        """Count one."""
+        self.counts[client] = self.counts.get(client, 0) + 1
+
+    def left_out(self) -> dict[str, str]:
+        """Return who is left out of the run, and why."""
+        return {
+            client: f"{client} is left out of the run: [gate] max_refusals = {self._most} of its updates were refused"
+            for client, count in self.counts.items()
+            if count >= self._most
+        }

@@ -1,0 +1,53 @@
+"""What noise has cost: the (epsilon, delta) of each client's train samples, by Google's accounting library."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any
+
+from models.spec import ConfigError, PrivacyConfig
+
+EXTRA = "pip install 'protoedge[privacy]'"
+
+
+def require_accounting(privacy: PrivacyConfig) -> None:
+    """Refuse to start a run whose privacy could not be accounted for.
+
+    Raises:
+        ConfigError: noise is wanted, and the library is not installed.
+    """
+    if privacy.adds_noise and find_spec("dp_accounting") is None:
+        expected = f"expected dp-accounting, which says what it comes to: {EXTRA}"
+        raise ConfigError(f"[privacy] noise_multiplier = {privacy.noise_multiplier:g}: {expected}")
+
+
+def privacy_summary(privacy: PrivacyConfig, num_releases: Mapping[str, int], mode: str) -> dict[str, Any]:
+    """Return what a summary tells of the noise, if there is any.
+
+    Args:
+        privacy: the run's settings.
+        num_releases: by client how often it told something of its samples, at most.
+        mode: `loopback`, `simulate` or `serve`.
+    """
+    if not privacy.adds_noise:
+        return {}
+    clients = {
+        client: {"num_releases": number, "epsilon": epsilon(privacy.noise_multiplier, privacy.delta, number)}
+        for client, number in num_releases.items()
+    }
+    secret = "each client's own" if mode == "serve" else "the run's seed, so that nothing is hidden from who knows it"
+    told = {"noise_multiplier": privacy.noise_multiplier, "clip_norm": privacy.clip_norm, "delta": privacy.delta}
+    return {"privacy": {**told, "secret": secret, "clients": clients}}
+
+
+@functools.cache
+def epsilon(noise_multiplier: float, delta: float, num_releases: int) -> float | None:
+    """Return the epsilon of so many Gaussian releases, exactly; None where the library is not installed."""
+    try:
+        from dp_accounting import get_epsilon_gaussian
+    except ImportError:
+        return None
+    return float(get_epsilon_gaussian(noise_multiplier / math.sqrt(num_releases), delta))

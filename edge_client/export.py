@@ -1,0 +1,64 @@
+"""`edge-client export`: this client's model of the last finished run as an ONNX file, tested on its own data."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from edge_client.config import ClientConfig
+from edge_client.data_source import open_source
+from edge_client.final_model import load_final
+from edge_client.local_state import ConstantShelf, client_folder
+from models.data import ClientData
+from models.methods import find
+from models.onnx_export import quantize
+from models.participant import Participant
+from models.predictor import Predictor
+from models.spec import ConfigError
+
+FILE = "model.onnx"
+"""What the model is called in a client's folder."""
+
+
+def export(config: ClientConfig, modules: Path, out: Path | None, to_int8: bool) -> Iterator[str]:
+    """Write the model, and yield lines for people: where it is, and how many test samples each rule gets right.
+
+    Args:
+        config: of the client.
+        modules: folder of a user's own modules.
+        out: the file; None for `FILE` in the client's folder.
+        to_int8: whether to write a smaller one too, beside it.
+
+    Raises:
+        ConfigError: no run has been finished, or a package or the data is missing.
+    """
+    folder = client_folder(config)
+    if str(modules) not in sys.path:
+        sys.path.append(str(modules))
+    final, shelf = load_final(folder), ConstantShelf(folder)
+    spec, data = final.spec, open_source(final.spec, config).look()
+    constants = dict(map(shelf.get, final.constants))
+    participant = Participant(
+        spec, find(spec.method), config.client.id, data, constants, spec.training.device, spec.training.threads
+    )
+    participant.load(final.arrays)
+    path = out or folder / FILE
+    participant.export(path, data.train_x.shape[1:])
+    yield from _tested(path, data)
+    if to_int8:
+        if not len(data.train_y):
+            raise ConfigError("int8 needs train samples, to see what range values have; this client has none")
+        small = path.with_suffix(f".int8{path.suffix}")
+        quantize(path, small, data.train_x)
+        yield from _tested(small, data)
+
+
+def _tested(path: Path, data: ClientData) -> Iterator[str]:
+    """Yield where a model is, and its accuracies."""
+    yield f"{path}: {path.stat().st_size / 1024:.0f} KiB"
+    if not len(data.test_y):
+        yield "  not tested: this client has no test samples"
+        return
+    for rule, accuracy in Predictor(path).accuracies(data.test_x, data.test_y).items():
+        yield f"  {rule:<18} {accuracy:.4f} of {len(data.test_y)} test samples"

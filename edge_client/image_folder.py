@@ -1,0 +1,205 @@
+"""A device's own images, in a folder for each class, read anew whenever it is looked at.
+
+A sample is its class and the digest of its file's content: a name may change, and a file may move. The digest also says
+whether an image is one to train on or to test on, so that it stays what it is when others come. What was read once is
+not read again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from edge_client.local_state import SampleFile
+from models.data import ClientData, check_normalization, list_faults, scaled
+from models.datasets.images import class_folders, class_name, label_of, list_images, shown
+from models.datasets.pixels import read_image, require_pillow
+from models.label_map import UnknownLabels, refusal_of_class
+from models.spec import ConfigError, DataConfig
+
+_CHUNK_BYTES = 1 << 20
+
+
+class FoundImage(NamedTuple):
+    """A file that should be an image, in the folder of a class."""
+
+    label: int
+    digest: str
+    path: Path
+
+
+class ImageFolder:
+    """The folder; `config` is the run's word on size, channels, normalisation and the share to test on."""
+
+    def __init__(self, root: str, classes: Sequence[str], config: DataConfig, unknown_labels: UnknownLabels) -> None:
+        """Take up the settings.
+
+        Raises:
+            ConfigError: Pillow is missing, or the run's normalisation does not fit its channels.
+        """
+        require_pillow()
+        check_normalization(config, (config.channels, config.image_size, config.image_size), "the coordinator's run")
+        self._root = Path(root).expanduser()
+        self._classes = list(classes)
+        self._config = config
+        self._refuses = unknown_labels == "refuse"
+        self._digests: dict[Path, tuple[int, int, str]] = {}
+        self._pixels: dict[str, np.ndarray] = {}
+        self._unreadable: dict[str, str] = {}
+        self._key: object = None
+        self._data = ClientData(*self._arrays([]), *self._arrays([]), self._classes)
+        self.files: list[SampleFile] = []
+
+    def look(self, begun_with: Sequence[SampleFile] | None = None) -> ClientData:
+        """Return the samples that are there now, or of these files those that still are; what is new then waits.
+
+        Nothing in the folder is an error, nor is its absence: what cannot be used is counted and named in the notes.
+        If all is as it was at the last look, so is what is returned.
+
+        Raises:
+            ConfigError: at the first look, images of an unknown class, if these are to be refused.
+        """
+        found, faults, notes = self._list()
+        images = self._readable(found, faults)
+        if begun_with is not None:
+            images, told = self._chosen(images, begun_with)
+            notes += told
+        if (key := (images, faults, notes)) != self._key:
+            self._key = key
+            self._take(images, faults, notes)
+        return self._data
+
+    def _list(self) -> tuple[list[FoundImage], list[str], list[str]]:
+        """Return the images of known classes, what is left out and why, and what to tell of the folder itself."""
+        try:
+            folders = class_folders(self._root)
+            others = sorted(set(self._root.iterdir()) - set(folders))
+        except OSError as error:
+            return [], [], [f"{shown(self._root)}: {error.strerror}: there is nothing to train on until it is back"]
+        found: list[FoundImage] = []
+        faults = [f"{shown(path)}: in no class's folder" for other in others for path in _files_in(other)]
+        for folder in folders:
+            paths, junk = list_images(folder)
+            faults += junk
+            label = label_of(folder, self._classes)
+            if label is None:
+                faults += self._strangers(folder, paths)
+            else:
+                found += self._identified(label, paths, faults)
+        self._refuses = False
+        return sorted(found, key=lambda image: image[:2]), faults, []
+
+    def _strangers(self, folder: Path, paths: Sequence[Path]) -> list[str]:
+        """Refuse or leave out the images of an unknown class."""
+        reason = refusal_of_class(class_name(folder), self._classes)
+        if paths and self._refuses:
+            raise ConfigError(f"{shown(folder)}: {reason}; [data] unknown_labels = 'skip' leaves it out")
+        return [f"{shown(path)}: {reason}" for path in paths]
+
+    def _identified(self, label: int, paths: Sequence[Path], faults: list[str]) -> list[FoundImage]:
+        found = []
+        for path in paths:
+            try:
+                found.append(FoundImage(label, self._digest(path), path))
+            except OSError as error:
+                faults.append(f"{shown(path)}: {error.strerror}")
+        return found
+
+    def _digest(self, path: Path) -> str:
+        """Return the sha256 of a file, computed anew only if size or time of change are others than before."""
+        about = path.stat()
+        known = self._digests.get(path)
+        if known is not None and known[:2] == (about.st_size, about.st_mtime_ns):
+            return known[2]
+        digest = hashlib.sha256()
+        with path.open("rb") as file:
+            while chunk := file.read(_CHUNK_BYTES):
+                digest.update(chunk)
+        self._digests[path] = (about.st_size, about.st_mtime_ns, digest.hexdigest())
+        return digest.hexdigest()
+
+    def _chosen(
+        self, images: Sequence[FoundImage], begun_with: Sequence[SampleFile]
+    ) -> tuple[list[FoundImage], list[str]]:
+        """Return the images that a round was begun with, and what to tell of those that are gone or have come."""
+        missing = Counter((file.class_name, file.digest) for file in begun_with)
+        chosen = []
+        for image in images:
+            key = (self._classes[image.label], image.digest)
+            if missing[key] > 0:
+                missing[key] -= 1
+                chosen.append(image)
+        names = {(file.class_name, file.digest): file.name for file in begun_with}
+        gone = [names[key] for key in missing.elements()]
+        notes = [list_faults(f"{len(begun_with)} images that the round was begun with are gone", gone)] if gone else []
+        if len(images) > len(chosen):
+            notes.append(
+                f"{len(images) - len(chosen)} images that have come since the round began wait for the next one"
+            )
+        return chosen, notes
+
+    def _readable(self, found: Sequence[FoundImage], faults: list[str]) -> list[FoundImage]:
+        """Return the images that can be read, all of which have their pixels in memory now."""
+        readable = []
+        for image in found:
+            if image.digest not in self._pixels and image.digest not in self._unreadable:
+                self._read(image)
+            if image.digest in self._pixels:
+                readable.append(image)
+            else:
+                faults.append(f"{shown(image.path)}: {self._unreadable[image.digest]}")
+        return readable
+
+    def _read(self, image: FoundImage) -> None:
+        config = self._config
+        try:
+            pixels = read_image(image.path, config.channels, config.image_size)
+        except ValueError as error:
+            self._unreadable[image.digest] = str(error)
+        else:
+            self._pixels[image.digest] = scaled(pixels[None], config.mean, config.std)[0]
+
+    def _take(self, images: Sequence[FoundImage], faults: Sequence[str], notes: Sequence[str]) -> None:
+        """Make these images the samples; only theirs stay in memory."""
+        train = [image for image in images if not _is_test(image.digest, self._config.test_fraction)]
+        test = [image for image in images if _is_test(image.digest, self._config.test_fraction)]
+        told = [self._count(train, test), *notes]
+        if faults:
+            told.append(list_faults(f"{len(images) + len(faults)} files in {shown(self._root)} cannot be used", faults))
+        train_x, train_y, test_x, test_y = *self._arrays(train), *self._arrays(test)
+        self._data = ClientData(train_x, train_y, test_x, test_y, self._classes, told, len(faults))
+        rows = zip((*train, *test), (*train_x, *test_x), strict=True)
+        self._pixels = {image.digest: pixels for image, pixels in rows}
+        self.files = [
+            SampleFile(self._classes[image.label], image.digest, shown(image.path.relative_to(self._root)))
+            for image in images
+        ]
+
+    def _arrays(self, images: Sequence[FoundImage]) -> tuple[np.ndarray, np.ndarray]:
+        """Return samples and labels."""
+        size = self._config.image_size
+        x = np.empty((len(images), self._config.channels, size, size), np.float32)
+        for row, image in enumerate(images):
+            x[row] = self._pixels[image.digest]
+        return x, np.array([image.label for image in images], np.int64)
+
+    def _count(self, train: Sequence[FoundImage], test: Sequence[FoundImage]) -> str:
+        held = {image.label for image in (*train, *test)}
+        absent = [name for label, name in enumerate(self._classes) if label not in held]
+        none = f"; none of {', '.join(absent[:20])}" if absent else ""
+        return f"{shown(self._root)}: {len(train)} images to train on, {len(test)} to test on{none}"
+
+
+def _files_in(path: Path) -> list[Path]:
+    """Return the file itself, or all files of a folder."""
+    return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+
+
+def _is_test(digest: str, fraction: float) -> bool:
+    """Say whether an image is one to test on: by its digest, so about that share of all, and for ever."""
+    return int(digest[:8], 16) < fraction * 2**32

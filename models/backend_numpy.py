@@ -1,0 +1,99 @@
+"""Numpy as a client's backend: a frozen backbone gives each sample's features once, and all else works on those."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from models import seeding
+from models.backend import Backend
+from models.data import ClientData
+from models.methods.api import Method
+from models.methods.numpy_client import NumpyClient
+from models.nets import NetShelf
+from models.nets.affine import AffineNet
+from models.nets.backbone import Constants, check_backbone, file_digest
+from models.nets.onnx_session import OnnxSession
+from models.onnx_export import load_features, project
+from models.spec import ConfigError, RunSpec
+
+_MAX_CACHED_BYTES = 64 << 20
+"""Features of more than this are kept in an unnamed file, from which the system takes up what is at work."""
+
+_ROWS_AT_A_TIME = 256
+
+
+class NumpyBackend(Backend):
+    """Samples are the features of the file `[model] path`; torch is never imported."""
+
+    def __init__(
+        self, spec: RunSpec, method: Method, config: Any, device: str, threads: int, constants: Constants
+    ) -> None:
+        super().__init__(spec, method, config)
+        self._device = device
+        self._threads = threads
+        self._constants = constants
+
+    def make_client(self) -> NumpyClient:
+        """Return the method's half that numpy computes."""
+        return self.method.make_numpy_client(self.spec, self.config)
+
+    def prepared(self, client: str, data: ClientData) -> ClientData:
+        """Return the data with features in place of samples, and say what computed them.
+
+        Raises:
+            ConfigError: the file is not the run's, or does not take these samples.
+        """
+        model = self.spec.model
+        check_backbone(client, self._constants, file_digest(model.path), "[model] path")
+        provider = self._device if model.provider == "auto" else model.provider
+        session = OnnxSession(Path(model.path).expanduser(), provider, self._threads, model.provider_fallback)
+        train_x, test_x = (_features(session, samples) for samples in (data.train_x, data.test_x))
+        self.notes = (f"features of {len(train_x)} + {len(test_x)} samples by {session.provider}, {session.versions}",)
+        return dataclasses.replace(data, train_x=train_x, test_x=test_x)
+
+    def build_net(self, samples: np.ndarray, client: str, shelf: NetShelf | None) -> AffineNet:
+        """Return what is trained over the backbone."""
+        model, spec = self.spec.model, self.spec
+        keys = (model.name,) if model.init == "common" else (model.name, client)
+        random = seeding.generator(spec.seed, "init", *keys)
+        return AffineNet(samples.shape[1], model.feature_dim, spec.num_classes, random)
+
+    def feature_graph(self, net: AffineNet, shape: tuple[int, ...]) -> Any:
+        """Return the backbone with the projection behind it."""
+        graph = load_features(Path(self.spec.model.path).expanduser())
+        project(graph, net.parameters["projection.weight"], net.parameters["projection.bias"])
+        return graph
+
+    def sizes(self, net: AffineNet) -> tuple[int, int]:
+        """Return the entries of what is trained; there are no buffers."""
+        return net.num_parameters, 0
+
+
+def _features(session: OnnxSession, samples: np.ndarray) -> np.ndarray:
+    """Return the features of all samples, float32 [N, W], each computed once."""
+    width = _width(session, samples)
+    made = _room(len(samples), width)
+    for begin in range(0, len(samples), _ROWS_AT_A_TIME):
+        rows = slice(begin, begin + _ROWS_AT_A_TIME)
+        made[rows] = session.run(samples[rows])[0].reshape(-1, width)
+    return made
+
+
+def _width(session: OnnxSession, samples: np.ndarray) -> int:
+    """Try the backbone on a sample of zeros."""
+    made = session.run(np.zeros((1, *samples.shape[1:]), samples.dtype))[0]
+    if made.dtype != np.float32 or made.size != max(made.shape):
+        raise ConfigError(f"[model] path: expected features [1, W] of one sample, got {made.dtype} {list(made.shape)}")
+    return made.size
+
+
+def _room(num: int, width: int) -> np.ndarray:
+    if num * width * np.dtype(np.float32).itemsize <= _MAX_CACHED_BYTES:
+        return np.empty((num, width), np.float32)
+    with tempfile.TemporaryFile() as file:
+        return np.memmap(file, np.float32, "w+", shape=(num, width))

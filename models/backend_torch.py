@@ -1,0 +1,95 @@
+"""Torch as a client's backend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from models import nets, seeding
+from models.backend import Backend
+from models.methods.api import Method
+from models.nets import NetShelf
+from models.onnx_export import FEATURES, require_onnx
+from models.spec import ConfigError, RunSpec
+from models.training import warm_up
+
+
+class TorchBackend(Backend):
+    """Nets are torch modules, samples are tensors on the device."""
+
+    def __init__(self, spec: RunSpec, method: Method, config: Any, device: str, threads: int) -> None:
+        super().__init__(spec, method, config)
+        seeding.set_threads(threads)
+        self.device = _pick_device(device)
+
+    def build_net(self, samples: np.ndarray, client: str, shelf: NetShelf | None) -> nets.Net:
+        """Return the run's net with the layers that the method adds, on the device."""
+        model, spec = self.spec.model, self.spec
+        self.seed("init", *((model.name,) if model.init == "common" else (model.name, client)))
+        shape, dtype = samples.shape[1:], str(samples.dtype)
+        net = nets.build_net(model.name, shape, model.feature_dim, spec.num_classes, dtype=dtype, **model.settings())
+        net = self.method.extend_net(net, spec, self.config).to(self.device)
+        warm_up(net, spec.training)
+        return shelf.take((repr(model), shape), net) if shelf is not None else net
+
+    def feature_graph(self, net: nets.Net, shape: tuple[int, ...]) -> Any:
+        """Return what torch exports of the net in evaluation mode, for one sample at a time where it must be."""
+        was_training, features = net.training, _Features(net).eval()
+        try:
+            graph = _exported(features, torch.zeros(2, *shape, device=self.device), {0: torch.export.Dim("N")})
+            if graph.graph.input[0].type.tensor_type.shape.dim[0].dim_value:  # the net took the number for its own
+                graph = _exported(features, torch.zeros(1, *shape, device=self.device), {})
+            return graph
+        finally:
+            net.train(was_training)
+
+    def sizes(self, net: nets.Net) -> tuple[int, int]:
+        """Return the entries of parameters and buffers."""
+        return nets.count_parameters(net), nets.count_buffers(net)
+
+    def moved(self, array: np.ndarray) -> torch.Tensor:
+        """Return a tensor on the device."""
+        return torch.from_numpy(np.require(array, requirements=["C", "W"])).to(self.device)
+
+    def seed(self, *keys: str | int) -> None:
+        """Reset torch's generators."""
+        seeding.seed_torch(self.spec.seed, *keys)
+
+
+class _Features(nn.Module):
+    """A net whose output is its features."""
+
+    def __init__(self, net: nets.Net) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the features [B, D]."""
+        return self.net.features(x)
+
+
+def _exported(module: nn.Module, samples: torch.Tensor, free: dict[int, Any]) -> Any:
+    """Return an ONNX model; `free` names those dimensions of its input that may be of any size."""
+    require_onnx()
+    program = torch.onnx.export(
+        module,
+        (samples,),
+        input_names=["x"],
+        output_names=[FEATURES],
+        dynamic_shapes=(free,),
+        dynamo=True,
+        verbose=False,
+    )
+    assert program is not None
+    return program.model_proto
+
+
+def _pick_device(device: str) -> torch.device:
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("[training] device = 'cuda': torch sees no GPU here; use 'auto' or 'cpu'")
+    return torch.device(device)

@@ -1,0 +1,82 @@
+"""Which frozen backbone a run has: its digest is a run constant, and a client with another one is refused."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from models.checkpoint import state_hash
+from models.nets import is_frozen
+from models.nets.vit_weights import read_backbone
+from models.spec import ConfigError, ModelConfig
+
+Constants = Mapping[str, Mapping[str, np.ndarray]]
+
+_NAME, _KEY = "backbone", "sha256"
+
+
+def constants_of(model: ModelConfig) -> Constants:
+    """Return the digest of the file that `[model] path` names as a run constant; none where no net of the run has one.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    if not any(map(is_frozen, model.names or [model.name])):
+        return {}
+    return constant(file_digest(model.path))
+
+
+def constant(digest: str) -> Constants:
+    """Return a digest as a run constant; an empty one stands for a backbone that the run's seed makes."""
+    return {_NAME: {_KEY: np.frombuffer(bytes.fromhex(digest), np.uint8)}}
+
+
+def check_backbone(client: str, constants: Constants, came: str, key: str) -> None:
+    """Refuse a backbone of another digest than the run's, if that has one.
+
+    Args:
+        client: whose it is.
+        constants: those of the run.
+        came: the digest of the client's own.
+        key: the setting that names its file.
+
+    Raises:
+        ConfigError: as the summary says.
+    """
+    wanted = constants.get(_NAME, {}).get(_KEY, np.zeros(0, np.uint8)).tobytes().hex()
+    if wanted and came != wanted:
+        raise ConfigError(
+            f"client {client}: expected the run's frozen backbone of digest {wanted[:12]}, the file of {key} has "
+            f"{came[:12]}; use the coordinator's file"
+        )
+
+
+def weights_digest(path: str) -> str:
+    """Return the hash of what `[model] weights` holds beside a head, "" without a file.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    return state_hash(read_backbone(Path(path).expanduser())) if path else ""
+
+
+def file_digest(path: str) -> str:
+    """Return the sha256 of an ONNX file and, where it keeps its weights in `<name>.data` beside it, of that one too.
+
+    Raises:
+        ConfigError: it cannot be read; the text says where it was looked for.
+    """
+    file, expected = Path(path).expanduser(), f"[model] path = {path!r}: expected the ONNX file of a backbone"
+    if not path:
+        raise ConfigError(expected)
+    digest = hashlib.sha256()
+    try:
+        for part in (file, file.with_name(f"{file.name}.data")):
+            if part == file or part.exists():
+                digest.update(part.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"{expected}, got {file.resolve()}: {error.strerror}") from None
+    return digest.hexdigest()

@@ -1,0 +1,36 @@
+"""What each accuracy rule takes samples for, by a torch net: features once per test set, then every rule on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from models.methods.api import Client
+from models.nets.net import feature_batches
+from models.prototypes import local_prototypes, nearest_class
+
+
+def predictions(client: Client, x: torch.Tensor, rules: Sequence[str]) -> dict[str, torch.Tensor]:
+    """Return class ids [B] by rule, -1 where one cannot say; the net keeps its mode."""
+    if not len(x):
+        return dict.fromkeys(rules, torch.zeros(0, dtype=torch.int64, device=x.device))
+    features_BD = torch.cat(list(feature_batches(client.context.net, x)))
+    with torch.no_grad():
+        return {rule: _predict(client, rule, features_BD) for rule in rules}
+
+
+def _predict(client: Client, rule: str, features_BD: torch.Tensor) -> torch.Tensor:
+    if rule == "head":
+        return client.predict_by_head(features_BD)
+    if rule == "local_prototype":
+        return _by_local_prototype(client, features_BD)
+    return client.predict(rule, features_BD)
+
+
+def _by_local_prototype(client: Client, features_BD: torch.Tensor) -> torch.Tensor:
+    """Predict the nearest local prototype, among the classes that the client holds."""
+    context, device = client.context, features_BD.device
+    means = local_prototypes(context.net, context.train_x, context.train_y, client.spec.num_classes)
+    prototypes_CD = torch.from_numpy(means.prototypes_CD).to(device)
+    return nearest_class(features_BD, prototypes_CD, torch.from_numpy(means.classes).to(device))

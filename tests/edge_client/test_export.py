@@ -1,0 +1,89 @@
+"""From a finished run's state to a model file, and from images to classes."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from coordinator.config import load as load_run
+from edge_client import cli
+from edge_client.config import ClientConfig
+from edge_client.config import load as load_client
+from edge_client.data_source import open_source
+from edge_client.final_model import keep_final, load_final
+from edge_client.local_state import ConstantShelf, client_folder
+from models import methods
+from models.checkpoint import state_hash
+from models.nets.backbone import constants_of
+from models.participant import Participant
+from models.spec import ConfigError
+from tests.models.onnx_files import write_backbone
+
+pytest.importorskip("onnxruntime")
+pytest.importorskip("onnx")
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> list[str]:
+    """Settings of a client that has finished a run on four bright and dark images."""
+    write_backbone(tmp_path / "backbone.onnx", (1, 4, 4), 6)
+    x = (np.arange(20)[:, None, None, None] % 2 * np.ones((20, 1, 4, 4))).astype(np.float32)
+    np.savez(tmp_path / "mine.npz", x=x, y=np.arange(20) % 2)
+    given = ["client.id=a", f"client.dir={tmp_path}", "data.source=npz", f"data.root={tmp_path / 'mine.npz'}"]
+    config = load_client(None, given)
+    model = ("model.name=onnx", f"model.path={tmp_path / 'backbone.onnx'}", "model.feature_dim=6")
+    spec = load_run(None, model).spec("run-1", ["dark", "bright"])
+    _finish(spec, config)
+    return given
+
+
+def _finish(spec: object, config: ClientConfig) -> None:
+    """Leave behind what a trainer does after a run's last evaluation."""
+    from models.spec import RunSpec
+
+    assert isinstance(spec, RunSpec)
+    constants = constants_of(spec.model)
+    digests = [state_hash(arrays) for arrays in constants.values()]
+    shelf = ConstantShelf(client_folder(config))
+    for (name, arrays), digest in zip(constants.items(), digests, strict=True):
+        shelf.put(name, digest, arrays)
+    made = Participant(spec, methods.find(spec.method), "a", open_source(spec, config).look(), constants)
+    keep_final(client_folder(config), spec, digests, made.arrays())
+
+
+def command(tmp_path: Path, settings: list[str], *more: str) -> list[str]:
+    (tmp_path / "client.toml").write_text("")
+    return ["export", "--config", str(tmp_path / "client.toml"), *(f"--set={each}" for each in settings), *more]
+
+
+def test_a_model_is_written_tested_and_used(
+    tmp_path: Path, settings: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    image = pytest.importorskip("PIL.Image")
+    assert cli.main(command(tmp_path, settings, "--int8")) == 0
+    printed = capsys.readouterr().out
+    assert printed.count(f"{tmp_path}/a/model") == 2
+    assert printed.count("local_prototype    1.0000 of 5 test samples") == 2, printed
+    image.new("L", (9, 7), 255).save(tmp_path / "one.png")
+    image.new("RGB", (4, 4), 0).save(tmp_path / "two.png")
+    model = ["predict", "--model", str(tmp_path / "a" / "model.onnx"), "--rule", "local_prototype"]
+    assert cli.main([*model, *(str(tmp_path / f"{name}.png") for name in ("one", "two", "three"))]) == 0
+    one, two, three = capsys.readouterr().out.splitlines()
+    assert one.startswith(f"{tmp_path}/one.png  bright  at distance 0.0")
+    assert two.startswith(f"{tmp_path}/two.png  dark  at distance 0.0")
+    assert "three.png  not read: " in three
+
+
+def test_before_any_run_there_is_nothing_to_export(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(command(tmp_path, ["client.id=b", "data.index=0", f"client.dir={tmp_path}"])) == 2
+    assert "no model of a finished run" in capsys.readouterr().err
+
+
+def test_a_final_model_is_read_back(tmp_path: Path) -> None:
+    spec = load_run(None, ["model.name=mlp"]).spec("run-1", ["a", "b"])
+    keep_final(tmp_path, spec, ["0" * 64], {"x": np.ones(2)})
+    final = load_final(tmp_path)
+    assert (final.spec, final.constants, final.arrays["x"].tolist()) == (spec, ["0" * 64], [1.0, 1.0])
+    (tmp_path / "final.safetensors").write_bytes(b"broken")
+    with pytest.raises(ConfigError, match="expected a safetensors file"):
+        load_final(tmp_path)

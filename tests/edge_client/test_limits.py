@@ -1,0 +1,55 @@
+"""What a process may take, seen at a real one."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from edge_client.config import LimitsSection
+from edge_client.limits import MIB, is_out_of_memory, limit
+
+ALLOCATE = "input(); bytearray(int(input()) << 20); print('had it')"
+
+
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen[str]]:
+    """Start a process that allocates as many mebibytes as it is told."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [sys.executable, "-I", "-c", ALLOCATE], stdin=pipe, stdout=pipe, stderr=pipe, text=True
+    ) as it:
+        yield it
+        it.kill()
+
+
+@pytest.mark.parametrize(("wanted_mib", "answer"), [(16, "had it"), (400, "MemoryError")])
+def test_memory_is_had_up_to_the_limit(process: subprocess.Popen[str], wanted_mib: int, answer: str) -> None:
+    limit(process.pid, LimitsSection(memory_mib=200))
+    assert resource.prlimit(process.pid, resource.RLIMIT_DATA) == (200 * MIB, 200 * MIB)
+    assert answer in "".join(process.communicate(f"\n{wanted_mib}\n", timeout=20))
+
+
+def test_niceness_is_given_and_never_taken(process: subprocess.Popen[str]) -> None:
+    limit(process.pid, LimitsSection(nice=19))
+    limit(process.pid, LimitsSection(nice=5))
+    assert os.getpriority(os.PRIO_PROCESS, process.pid) == 19
+
+
+def test_a_process_that_is_gone_is_no_fault_of_its_limits(process: subprocess.Popen[str]) -> None:
+    process.communicate("\n1\n", timeout=20)
+    limit(process.pid, LimitsSection(nice=19, memory_mib=200))
+
+
+def test_a_failed_allocation_is_known_whoever_made_it() -> None:
+    with pytest.raises(MemoryError) as caught:
+        np.ones(1 << 60, np.uint8)
+    assert is_out_of_memory(caught.value)
+    assert is_out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"))
+    assert is_out_of_memory(ImportError("libtorch_cuda.so: failed to map segment from shared object"))
+    assert not is_out_of_memory(RuntimeError("shapes differ"))

@@ -1,0 +1,115 @@
+"""A session whose device must wait before it trains, and one whose samples change."""
+
+from __future__ import annotations
+
+import msgspec
+
+from edge_client.session import Work
+from edge_client.session_events import (
+    DropUplink,
+    HaltTrainer,
+    Instruction,
+    LinkLost,
+    Permitted,
+    Prepared,
+    RestartTrainer,
+    ResumeTrainer,
+    Say,
+    Send,
+    SendUplink,
+    StartTask,
+    TrainerDied,
+)
+from tests.edge_client.session_driver import HEARTBEAT_S, READY, RUN, Client, task, welcome
+from wire.messages import Ack, Ping
+
+OTHERS = msgspec.structs.replace(READY, num_train=7, class_counts=[3, 4])
+
+
+def wait_for(client: Client, what: str) -> list[Instruction]:
+    return client.feed(Permitted, what)
+
+
+def come_back(client: Client) -> list[Instruction]:
+    client.feed(LinkLost, "cut")
+    client.tick()
+    return client.hear(welcome())
+
+
+def test_a_trainer_at_work_stands_still_while_there_is_something_to_wait_for() -> None:
+    client = Client().work()
+    assert wait_for(client, "night") == [Say("waiting for night"), Send(Ping(waits_for="night")), HaltTrainer()]
+    assert wait_for(client, "night") == []
+    assert wait_for(client, "power") == [Say("waiting for power"), Send(Ping(waits_for="power"))]
+    assert wait_for(client, "") == [Say("no longer waiting"), Send(Ping()), ResumeTrainer()]
+
+
+def test_a_task_that_comes_meanwhile_is_taken_and_waits() -> None:
+    client = Client().prepare()
+    assert HaltTrainer() not in wait_for(client, "night")
+    assert client.hear(task()) == [DropUplink(), StartTask(task()), HaltTrainer()]
+    assert client.hear(task(2)) == [DropUplink(), StartTask(task(2))]
+    assert ResumeTrainer() in wait_for(client, "")
+
+
+def test_it_stays_connected_and_every_ping_says_what_it_waits_for() -> None:
+    client = Client().work()
+    wait_for(client, "night")
+    assert client.tick() == [Send(Ping(waits_for="night"))]
+    assert client.session.heartbeat_s == HEARTBEAT_S
+
+
+def test_a_coordinator_that_it_comes_back_to_is_told_at_once() -> None:
+    client = Client()
+    wait_for(client, "night")
+    assert Send(Ping(waits_for="night")) in client.join()
+    client.feed(Prepared, READY)
+    assert come_back(client)[-2:] == [Send(READY), Send(Ping(waits_for="night"))]
+
+
+def test_what_is_done_is_sent_while_it_waits() -> None:
+    client = Client().hold()
+    assert HaltTrainer() not in wait_for(client, "night")
+    assert SendUplink() in come_back(client)
+
+
+def test_without_a_link_people_alone_are_told() -> None:
+    client = Client().work()
+    client.cut()
+    assert wait_for(client, "night") == [Say("waiting for night"), HaltTrainer()]
+
+
+def test_another_run_lets_the_trainer_load_whatever_there_is_to_wait_for() -> None:
+    client = Client().work()
+    wait_for(client, "night")
+    client.cut()
+    client.tick()
+    assert client.hear(welcome(8))[-1] == ResumeTrainer()
+
+
+def test_a_trainer_that_is_killed_while_it_stands_still_is_started_again_and_stands_still() -> None:
+    client = Client().work()
+    wait_for(client, "night")
+    found = client.feed(TrainerDied, "killed")
+    assert found[-1] == RestartTrainer()
+    assert client.current_work() is Work.WORKING
+    assert ResumeTrainer() in wait_for(client, "")
+
+
+def test_other_samples_are_announced_at_once_and_the_same_ones_are_not() -> None:
+    client = Client().work()
+    assert client.feed(Prepared, OTHERS) == [Send(OTHERS)]
+    assert client.feed(Prepared, OTHERS) == []
+
+
+def test_they_are_announced_ahead_of_the_uplink_that_is_measured_by_them() -> None:
+    client = Client().work()
+    client.cut()
+    assert client.feed(Prepared, OTHERS) == []
+    assert client.made() == []
+    client.tick()
+    assert client.hear(welcome())[-2:] == [Send(OTHERS), SendUplink()]
+    client.hear(Ack(RUN, 1, 0))
+    client.work(2)
+    client.made(round=2)
+    assert come_back(client)[-2:] == [SendUplink(), Send(OTHERS)]
