@@ -10,6 +10,7 @@ import os
 import platform
 import signal
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from edge_client import session_events as session
 from edge_client.announcement import announcement
 from edge_client.config import ClientConfig
 from edge_client.keys import Keys
+from edge_client.leftovers import constants_left, prune
 from edge_client.limits import limit
 from edge_client.link import Link
 from edge_client.local_state import client_folder, held_digests
@@ -173,6 +175,10 @@ class ClientApp:
         self._watch(self._loop.create_task(self._look_up(dealer)))
         version = (PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor)
         device = {"machine": platform.machine(), "python": platform.python_version(), "cores": os.cpu_count() or 0}
+        if self._trainer is None:
+            prune(
+                constants_left(self._folder), self._config.client.keep_days, self._config.client.keep_mib, time.time()
+            )
         held = held_digests(self._folder)
         said = {**device, **announcement(self._config)}
         self._send(Hello(version, self._config.client.id, self._incarnation, held, said))
