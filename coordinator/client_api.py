@@ -18,7 +18,7 @@ import socket
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import NamedTuple
 
 from coordinator.report.table import Row, aligned
 from coordinator.report.units import show_accuracy, show_bytes
@@ -136,16 +136,15 @@ def watch(run_id: str, service: Path | None = None) -> Iterator[Event]:
     """Yield what happens to a run until it is over: its rounds from the first on, and how it stands at each change."""
     now = state(run_id, service)
     yield now
-    with (Path(now.folder) / "metrics.jsonl").open("a+", encoding="utf-8") as lines:
-        lines.seek(0)
-        while True:
-            before, now = now, state(run_id, service)
-            yield from _closed_rounds(lines)
-            if now != before:
-                yield now
-            if now.state == "over":
-                return
-            time.sleep(POLL_S)
+    lines = _Lines(RunFolder(Path(now.folder)).metrics_path)
+    while True:
+        before, now = now, state(run_id, service)
+        yield from (line for line in map(read_line, lines.read()) if isinstance(line, RoundLine))
+        if now != before:
+            yield now
+        if now.state == "over":
+            return
+        time.sleep(POLL_S)
 
 
 def results(run_ids: Sequence[str], service: Path | None = None) -> Results:
@@ -153,17 +152,24 @@ def results(run_ids: Sequence[str], service: Path | None = None) -> Results:
     return Results(_result(state(run_id, service)) for run_id in run_ids)
 
 
-def _closed_rounds(lines: TextIO) -> Iterator[RoundLine]:
-    """Yield the rounds among the whole lines that have come since the last time."""
-    while True:
-        at = lines.tell()
-        text = lines.readline()
-        if not text.endswith("\n"):
-            lines.seek(at)
-            return
-        line = read_line(text)
-        if isinstance(line, RoundLine):
-            yield line
+class _Lines:
+    """What comes at the end of a file, which need not be there yet and may be written anew with the same lines."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read_bytes = 0
+
+    def read(self) -> list[str]:
+        """Return the whole lines that have come since the last time."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._read_bytes)
+                content = file.read()
+        except FileNotFoundError:
+            return []
+        whole = content[: content.rfind(b"\n") + 1]
+        self._read_bytes += len(whole)
+        return whole.decode().splitlines()
 
 
 def _result(run: RunState) -> Result:

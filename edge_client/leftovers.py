@@ -46,7 +46,7 @@ def constants_left(folder: Path) -> list[Path]:
 
 
 def prune(left: Iterable[Path], keep_days: float, keep_mib: float, now: float, spared: Collection[Path] = ()) -> None:
-    """Remove what is older than so many days, and then the oldest until the rest takes so much; spare what is in use."""
+    """Remove what is older than so many days, and the oldest until the rest takes so much; spare what is in use."""
     kept_bytes = 0
     for changed_at, path in sorted(((path.stat().st_mtime, path) for path in left), reverse=True):
         kept_bytes += _size_of(path)

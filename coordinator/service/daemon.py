@@ -232,6 +232,7 @@ class Service:
         if isinstance(message, Decline):
             if hosted is not None and message.run == run_token(hosted.run_id):
                 hosted.let_go(guest, message.reason)
+                self.fill()
         elif hosted is not None:
             hosted.hear(arrival)
         elif isinstance(message, Ping):

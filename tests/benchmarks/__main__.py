@@ -22,7 +22,7 @@ from tests.benchmarks.figure import Skipped, table
 
 BENCHMARKS = (
     "main_job", "startup", "coordination", "overhead", "indices", "memory_flat", "partition", "mnist_split",
-    "simulator", "encryption", "flood", "refusals", "live_page", "crowd", "restart",
+    "simulator", "encryption", "flood", "refusals", "live_page", "crowd", "restart", "standing",
 )  # fmt: skip
 """Each is a module beside this one, with a `run` that takes a folder and returns figures."""
 

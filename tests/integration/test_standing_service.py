@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinator import client_api
+from coordinator.service.orders import RunState
 from coordinator.tally import RoundLine
 from models.spec import ConfigError
 from tests.integration.pairs_run import PairsRun
@@ -26,13 +27,15 @@ def test_clients_stay_on_their_link_from_run_to_run(service: StandingService) ->
     service.start()
     clients = [service.client(index) for index in range(2)]
     run_ids = [service.submit(f"run.seed={seed}") for seed in range(3)]
+    events = list(client_api.watch(run_ids[2], service.folder))
+    assert [event.round for event in events if isinstance(event, RoundLine)] == [1, 2]
+    states = [event.state for event in events if isinstance(event, RunState)]
+    assert (states[0], states[-1]) == ("queued", "over")
     for seed, run_id in enumerate(run_ids):
         assert service.outcome(run_id) == "finished"
         service.pairs.configure(run={"seed": seed})
         assert service.summary(run_id)["global_hash"] == service.pairs.undisturbed_hashes()
     assert service.process.said.count("is here") == 2
-    closed = [event.round for event in client_api.watch(run_ids[0], service.folder) if isinstance(event, RoundLine)]
-    assert closed == [1, 2]
     assert [result.rounds for result in client_api.results(run_ids, service.folder)] == [2, 2, 2]
     assert [client.stop() for client in clients] == [ExitCode.INTERRUPTED] * 2
     assert service.process.stop() == ExitCode.INTERRUPTED
