@@ -86,7 +86,7 @@ def _first_downlinks_ms(out: Path, address: str, keyring: Keyring, clients: list
             for client in clients
         ]
         for peer in peers:
-            peer.send(Hello(tuple(PROTOCOL_VERSION), peer.client, 1))
+            peer.send(Hello((PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor), peer.client, 1))
             peer.expect(Standby)
         return [_first_downlink_ms(peers, settings, out / "service") for _ in range(REPEATS)]
 

@@ -11,7 +11,7 @@ from coordinator import client_api
 from coordinator.run_folder import RunFolder
 from coordinator.service.orders import RunState
 from tests.integration.pairs_run import PairsRun
-from tests.integration.processes import Process, until
+from tests.integration.processes import WAIT_S, Process, until
 
 
 class StandingService:
@@ -44,9 +44,9 @@ class StandingService:
         """Return where a run stands."""
         return client_api.state(run_id, self.folder)
 
-    def outcome(self, run_id: str) -> str:
+    def outcome(self, run_id: str, within_s: float = WAIT_S) -> str:
         """Wait until a run is over, and return how it ended."""
-        return until(lambda: self.state(run_id).outcome, f"{run_id} is over")
+        return until(lambda: self.state(run_id).outcome, f"{run_id} is over", within_s)
 
     def summary(self, run_id: str) -> dict[str, Any]:
         """Return the summary of a run."""

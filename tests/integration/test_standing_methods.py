@@ -43,7 +43,7 @@ def test_three_experiments_without_a_login_are_three_fresh_runs(pairs: PairsRun)
     hashes, resident_bytes = [], []
     for experiment in EXPERIMENTS:
         run_id = client_api.submit(None, settings(*experiment), service.folder)
-        until(lambda run_id=run_id: service.state(run_id).outcome, f"{run_id} is over", RUN_S)
+        assert service.outcome(run_id, RUN_S) == "finished"
         hashes.append(service.summary(run_id)["global_hash"])
         resident_bytes.append(without_trainers(clients))
     first, _, third = resident_bytes
