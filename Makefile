@@ -5,10 +5,10 @@ BIN := .venv/bin
 STAMP := .venv/.up-to-date
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow chaos lint bench fuzz dist
+.PHONY: help install demo test test-slow test-install chaos lint bench fuzz dist
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(STAMP)  ## make .venv with everything for training, the demo and the tests
 
@@ -20,6 +20,9 @@ test: $(STAMP)  ## run all tests, among them ruff, mypy and the dependency rules
 
 test-slow: $(STAMP)  ## run the tests that are left out there: every method, simulated and in real processes
 	@$(BIN)/python -m pytest -m slow -n 2 --dist worksteal
+
+test-install: $(STAMP)  ## run the install script on a Debian that boots, as root, with debootstrap and systemd-nspawn
+	@$(BIN)/python -m pytest tests/deploy -m install
 
 chaos: $(STAMP)  ## kill processes at every failure point and by seeded schedules, on bad links too; takes long
 	@$(BIN)/python -m pytest tests/chaos -m "chaos or not chaos" -n 2 --dist worksteal
@@ -47,6 +50,6 @@ $(STAMP): pyproject.toml
 	@echo "Setting up .venv with $$($(PYTHON) --version); torch makes this take a few minutes the first time."
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install -qq --upgrade "pip>=25.1"
-	@$(BIN)/python -m pip install -qq --editable ".[train,report,dashboard,privacy]" --group dev
+	@$(BIN)/python -m pip install -qq --editable ".[train,report,dashboard,privacy,onnx]" --group dev
 	@touch $@
 	@echo "Ready."

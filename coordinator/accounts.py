@@ -6,12 +6,17 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from coordinator.durations import Moments, duration_s, durations_of
+from coordinator.links import Link
 from coordinator.prediction import Prediction
 from coordinator.tally import ClientLine, Cost, Report, Score, Traffic
 from wire.payload import Sizes
 
 Predict = Callable[[str], Prediction | None]
 """What an exchange of this client should cost, None if nothing is known of it."""
+
+LinkOf = Callable[[str], Link | None]
+"""What the kernel has counted of this client by now, None if it does not say."""
 
 
 NO_TRAFFIC = Traffic()
@@ -29,18 +34,33 @@ class Entry:
     sent_at: float | None = None
     accepted_at: float | None = None
     report: Report = NO_REPORT
+    link: Link | None = None
 
 
 class ExchangeAccount:
-    """What happens in an open exchange, client by client; `base` is the round that made the global state it sends."""
+    """What happens in an open exchange, client by client; `base` is the round that made the global state it sends.
 
-    def __init__(self, round: int, index: int, name: str, base: int, cohort: Sequence[str], opened_at: float) -> None:
+    `link_of` is asked at its beginning and its end; without it, bytes on the wire are computed.
+    """
+
+    def __init__(
+        self,
+        round: int,
+        index: int,
+        name: str,
+        base: int,
+        cohort: Sequence[str],
+        opened_at: float,
+        link_of: LinkOf = lambda client: None,
+    ) -> None:
         self.round = round
         self.index = index
         self.name = name
         self.opened_at = opened_at
         self._base = base
-        self._entries = {client: Entry() for client in sorted(cohort)}
+        self._closing_at: float | None = None
+        self._link_of = link_of
+        self._entries = {client: Entry(link=link_of(client)) for client in sorted(cohort)}
 
     @property
     def accepted(self) -> list[str]:
@@ -64,6 +84,14 @@ class ExchangeAccount:
         entry = self._entries[client]
         entry.accepted, entry.accepted_at, entry.up, entry.report = True, at, Traffic.of(cost), report
 
+    def close_at(self, at: float) -> None:
+        """Note when no more updates were waited for; later calls change nothing."""
+        self._closing_at = at if self._closing_at is None else self._closing_at
+
+    def aggregate_s(self, at: float) -> float | None:
+        """Return for how long the server half has worked by now."""
+        return duration_s(self._closing_at, at)
+
     def lines(self, predict: Predict, rules: Sequence[str], bookable: frozenset[int]) -> list[ClientLine]:
         """Return one line per client.
 
@@ -78,6 +106,10 @@ class ExchangeAccount:
         self, client: str, entry: Entry, predicted: Prediction | None, rules: Sequence[str], bookable: frozenset[int]
     ) -> ClientLine:
         came, report = entry.accepted, entry.report
+        up, down = self._counted(client, entry)
+        moments = Moments(self.opened_at, entry.sent_at, entry.accepted_at, self._closing_at)
+        rtt_s = entry.link.rtt_s if entry.link is not None else None
+        took = durations_of(moments, report, entry.down.encoded_bytes, entry.up.encoded_bytes, rtt_s)
         return ClientLine(
             round=self.round,
             exchange=self.name,
@@ -85,15 +117,31 @@ class ExchangeAccount:
             base=self._base,
             client=client,
             status="accepted" if came else "missing",
-            up=_beside(entry.up, predicted and predicted.up) if came else entry.up,
-            down=_beside(entry.down, predicted and predicted.down) if entry.sent else entry.down,
+            up=_beside(up, predicted and predicted.up) if came else up,
+            down=_beside(down, predicted and predicted.down) if entry.sent else down,
             train_s=report.train_s,
             evaluate_s=report.evaluate_s,
             checkpoint_s=report.checkpoint_s,
             encode_s=report.encode_s,
-            turnaround_s=duration_s(entry.sent_at, entry.accepted_at),
+            turnaround_s=took.turnaround_s,
+            queue_s=took.queue_s,
+            downlink_s=took.downlink_s,
+            uplink_s=took.uplink_s,
+            wait_s=took.wait_s,
+            client_peak_rss_bytes=report.client_peak_rss_bytes,
+            trainer_peak_rss_bytes=report.trainer_peak_rss_bytes,
+            gpu_peak_bytes=report.gpu_peak_bytes,
+            energy_j=report.energy_j,
             evaluations=_scores(report, rules, bookable),
         )
+
+    def _counted(self, client: str, entry: Entry) -> tuple[Traffic, Traffic]:
+        """Return what went up and down, with what the kernel has counted since the exchange was opened if it says."""
+        before, now = entry.link, self._link_of(client)
+        if before is None or now is None:
+            return entry.up, entry.down
+        up, down = now.up_bytes - before.up_bytes, now.down_bytes - before.down_bytes
+        return entry.up.counted(up), entry.down.counted(down)
 
 
 @dataclass
@@ -129,11 +177,6 @@ class RoundAccount:
     def coordination_s(self, round_s: float | None) -> float | None:
         """Return what is left of the round's duration without its slowest client's work."""
         return None if round_s is None else max(0.0, round_s - max(self.work_s.values(), default=0.0))
-
-
-def duration_s(start: float | None, end: float | None) -> float | None:
-    """Return the time between two moments, None if one is not known."""
-    return None if start is None or end is None else end - start
 
 
 def added(summands: Iterable[Traffic]) -> Traffic:

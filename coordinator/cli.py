@@ -245,7 +245,7 @@ def _keys(args: argparse.Namespace) -> int:
     if args.action == "init":
         print(keys.init(folder))
     elif args.action == "enroll":
-        print(keys.enroll(folder, args.client, args.public_key, args.expires))
+        print(keys.enroll(folder, args.client, args.public_key, args.expires, time.time()))
     elif args.action == "revoke":
         print(keys.revoke(folder, args.client))
     elif listed := keys.listing(folder, time.time()):

@@ -10,6 +10,7 @@ reach clients.
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Literal, Protocol
 
@@ -25,6 +26,7 @@ from models.failpoints import reach
 from models.methods.api import Exchange, Method
 from wire.encoding import Packed
 from wire.payload import Record
+from wire.sockets.memory import PeakMemory
 
 Contributions = Callable[[], Iterable[tuple[str, int, Packed]]]
 
@@ -50,8 +52,9 @@ class Half(Protocol):
     ) -> Aggregate:
         """Take in updates; `meanwhile` is called when the question is out."""
 
-    def peak_rss_bytes(self) -> int | None:
-        """Return the peak resident memory of the process that it lives in, None if that is not its own."""
+    @property
+    def pid(self) -> int | None:
+        """The process that it lives in, None if that is not its own."""
 
 
 class Conductor:
@@ -80,7 +83,15 @@ class Conductor:
         self._todo: asyncio.Queue[rounds.Instruction] = asyncio.Queue()
         self._digests: dict[str, str] = {}
         self._num_train: int | None = None
+        self._memory = {
+            "coordinator_peak_rss_bytes": PeakMemory(lambda: "self"),
+            "aggregator_peak_rss_bytes": PeakMemory(lambda: half.pid),
+        }
         self.exchange = OpenExchange(0, 0, None, Packed([], {}, b""))
+
+    def peaks(self) -> dict[str, int | None]:
+        """Return the peak memory of this process and of the server half's so far, as a summary names them."""
+        return {name: memory.overall_bytes() for name, memory in self._memory.items()}
 
     def put(self, instruction: rounds.Instruction) -> None:
         """Queue an instruction."""
@@ -93,6 +104,8 @@ class Conductor:
             self._ledger.start_from(standing.start_classes)
         for client, ready in standing.announced.items():
             self._ledger.announce(client, ready)
+        for client, profile in standing.devices.items():
+            self._ledger.device(client, profile)
         self._ledger.replay(self._record.lines())
         self._ledger.refused_before(standing.refusals)
         self._num_train = standing.num_train
@@ -160,7 +173,7 @@ class Conductor:
         self.exchange = OpenExchange(round, index, None if self._machine.evaluating else self.declared(), downlink)
         if not self._machine.evaluating:
             self._ledger.round_opened(round, self._now(), resumed=True)
-        self._ledger.exchange_opened(round, index, sorted(self._machine.cohort), self._now())
+        self._ledger.exchange_opened(round, index, sorted(self._machine.cohort), self._now(), resumed=True)
         for held in standing.updates:
             self.exchange.restore(held.client, held.num_train, held.packed, held.is_spilled)
             self._ledger.task_sent(held.client, held.task_cost, None)
@@ -181,29 +194,33 @@ class Conductor:
 
     async def _open(self, instruction: rounds.Configure) -> None:
         if instruction.exchange == 0:
+            for memory in self._memory.values():
+                memory.begin()
             self._ledger.round_opened(instruction.round, self._now())
         downlink = await self._half.configure(instruction.round, self.declared().name)
         reach("downlink.made")
         declared = None if self._machine.evaluating else self.declared()
         self.exchange = OpenExchange(instruction.round, instruction.exchange, declared, downlink)
         self._ledger.exchange_opened(instruction.round, instruction.exchange, instruction.cohort, self._now())
-        await self._record.open_exchange(instruction, downlink)
+        await self._record.open_exchange(instruction, downlink, self._ledger.links())
         reach("exchange.opened")
 
     async def _aggregate(self, instruction: rounds.Aggregate) -> None:
         failure, state, told = "", None, {}
+        closing = functools.partial(self._ledger.exchange_closing, self._now())
         if not self._machine.evaluating:
             where = (instruction.round, self.declared().name)
-            meanwhile, count = self._ledger.exchange_closing, len(instruction.clients)
+            count = len(instruction.clients)
             try:
-                made = await self._half.aggregate(*where, self._contributions, count, meanwhile)
+                made = await self._half.aggregate(*where, self._contributions, count, closing)
                 state, told = made.state, made.metrics
             except RoundUnusableError as error:
                 failure = str(error)
         reach("exchange.aggregated")
         lines = self._ledger.exchange_closed(told, self._now())
         closes_round = bool(failure) or instruction.exchange + 1 == len(self._method.exchanges)
-        self._record.close_exchange(instruction.round, instruction.exchange, state, lines, closes_round)
+        links = self._ledger.links()
+        self._record.close_exchange(instruction.round, instruction.exchange, state, lines, links, closes_round)
         reach("exchange.closed")
         self._feed(rounds.Aggregated(self._clock(), failure))
 
@@ -222,7 +239,8 @@ class Conductor:
     def _close_round(
         self, status: Literal["completed", "failed"], round: int, reason: str, accepted: Sequence[str]
     ) -> None:
-        line = self._ledger.round_closed(round, status, reason, self._half.global_hash, self._now())
+        peaks = {name: memory.part_bytes() for name, memory in self._memory.items()}
+        line = self._ledger.round_closed(round, status, reason, self._half.global_hash, self._now(), peaks)
         state = self._half.state if status == "completed" else None
         self._record.close_round(status, round, reason, self._half.global_hash, state, accepted, line)
         reach("round.closed")

@@ -14,6 +14,7 @@ from models import methods
 from models.data import DATASETS
 from models.methods.api import Method
 from models.nets import NET_NAMES
+from models.nets.backbone import check_file
 from models.partition import PARTITIONS
 from models.privacy import check_noise
 from models.settings import (
@@ -189,6 +190,7 @@ class RunConfig(Section, frozen=True):
         )
         spec.check_tasks()
         method.check(spec, methods.read_config(method, spec.method_config))
+        check_file(spec.model)
         return spec
 
     def to_toml(self) -> str:

@@ -14,14 +14,17 @@ from pathlib import Path
 import msgspec
 
 from coordinator import round_events as rounds
+from coordinator.alarm import Alarm
 from coordinator.conductor import Conductor
 from coordinator.config import RunConfig
 from coordinator.door import Arrival, Frames, OpenPort
 from coordinator.exchange import OpenExchange
 from coordinator.gate import Gate
 from coordinator.grants import Grants
+from coordinator.links import Links
 from coordinator.lobby import Events, Lobby
 from coordinator.loopback_clients import Clients
+from coordinator.meter import Meter
 from coordinator.metrics import Cost, Ledger
 from coordinator.misfits import Misfits
 from coordinator.record import RunRecord, outcome_of
@@ -79,7 +82,9 @@ class Coordinator:
         self._record = record
         self._method = methods.find(spec.method)
         self._token = run_token(spec.run_id)
-        self._ledger = Ledger(spec, self._method)
+        links = Links(record.standing.links, lambda route: self._door.counters(route))
+        self._ledger = Ledger(spec, self._method, links)
+        self._meter = Meter(record, self._ledger, links, config.transport.is_encrypted)
         self._rounds = Rounds(config.round_rules(len(self._method.exchanges)), record.standing.position)
         plain = msgspec.to_builtins(spec)
         self._half = ServerHalf(
@@ -89,7 +94,7 @@ class Coordinator:
             self._token, spec.run_id, config.transport.heartbeat_s, config.transport.max_message_bytes, plain
         )
         self._turned_away = TurnedAway(record.standing.turned_away, record.display.note)
-        told = (record.display.note, self._turned_away.add, record.put_waiting)
+        told = (record.display.note, self._turned_away.add, record.put_waiting, self._meter.joined)
         events = Events(self._on_ready, self._on_gone, self._on_constant_sent, *told)
         self._lobby = Lobby(
             spec,
@@ -109,8 +114,7 @@ class Coordinator:
         self._lobby.left_out.update(self._misfits.left_out())
         self._rounds.left_out.update(self._lobby.left_out)
         self._acks: dict[str, Ack] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_unset = False
+        self._alarm = Alarm(self._next_due, self._on_due)
 
     @property
     def is_over(self) -> bool:
@@ -127,7 +131,8 @@ class Coordinator:
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[tuple[ExitCode, str]] = self._loop.create_future()
         self._goodbyes = asyncio.Event()
-        self._door = self._open_port(self._on_arrival, self._on_barred, self._turned_away)
+        heard = (self._on_arrival, self._on_barred, self._turned_away, self._meter.links.ended)
+        self._door = self._open_port(*heard)
         self._record.attach(self._on_store_failed)
         if self._record.standing.constants is not None:
             self._display.note(f"the run goes on in round {self._rounds.round}, exchange {self._rounds.exchange}")
@@ -163,8 +168,7 @@ class Coordinator:
         outcome = outcome_of(code)
         self._service.stopping()
         reach("run.over")
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.cancel()
         self._send_acks()
         self._lobby.close()
         finish = encode(Finish(self._token, outcome, reason))
@@ -175,13 +179,13 @@ class Coordinator:
                 await asyncio.wait_for(self._goodbyes.wait(), FAREWELL_S)
             except asyncio.TimeoutError:
                 self._display.note(f"no goodbye from {', '.join(self._lobby.clients)}")
-        peaks, aggregator_peak = self._lobby.peak_rss_bytes.values(), self._half.peak_rss_bytes()
+        peaks = {**self._conductor.peaks(), **self._meter.peaks}
         await self._half.stop()
         reach("goodbyes.heard")
         try:
             self._record.put_turned_away(self._turned_away.counts)
             self._record.put_refusals(self._misfits.counts, self._ledger.refusals)
-            self._record.finish(self._ledger, self._half.state, self._half.versions, aggregator_peak, peaks, outcome)
+            self._record.finish(self._ledger, self._half.state, self._half.versions, peaks, outcome)
             reach("summary.written")
             self._record.close()
         except (OSError, StoreError) as error:
@@ -195,16 +199,18 @@ class Coordinator:
     def _on_arrival(self, arrival: Arrival) -> None:
         now, message = self._now(), arrival.message
         client = self._lobby.take(arrival.route, arrival.owner, message, now)
+        if client is not None:
+            self._meter.heard(client, message, arrival.frames)
         if client is not None and not self._ended.done():
             if isinstance(message, Update) and arrival.packed is not None:
                 self._on_update(client, message, arrival.packed, arrival.frames, arrival.timing)
             else:
                 self._take(client, message, now)
-        self._set_timer()
+        self._alarm.look()
 
     def _on_barred(self, route: bytes, reason: str) -> None:
         self._lobby.bar(route, reason, self._now())
-        self._set_timer()
+        self._alarm.look()
 
     def _take(self, client: str, message: Message, now: float) -> None:
         if isinstance(message, Progress):
@@ -319,30 +325,16 @@ class Coordinator:
             elif not isinstance(instruction, rounds.Accept):
                 self._conductor.put(instruction)
         self._send_tasks(tasks)
-        self._set_timer()
+        self._alarm.look()
 
-    def _set_timer(self) -> None:
-        """Set the next wake-up, once for all events that are at hand."""
-        if not self._timer_unset:
-            self._timer_unset = True
-            self._loop.call_soon(self._set_timer_now)
-
-    def _set_timer_now(self) -> None:
-        """Set the timer if it would come too late; one that comes too early does no harm, and most move on."""
-        self._timer_unset = False
+    def _next_due(self) -> float | None:
         wakeups = [at for at in (self._rounds.next_wakeup(), self._lobby.next_wakeup()) if at is not None]
-        if not wakeups or self._ended.done() or (self._timer is not None and self._timer.when() <= min(wakeups)):
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._loop.call_at(min(wakeups), self._tick)
+        return None if self._ended.done() else min(wakeups, default=None)
 
-    def _tick(self) -> None:
-        self._timer = None
+    def _on_due(self) -> None:
         now = self._now()
         self._lobby.tick(now)
         self._feed(rounds.Ticked(now))
-        self._set_timer()
 
     def _send_tasks(self, clients: Sequence[str]) -> None:
         """Send the open exchange's task; it is the same for all whose last round that counted is the same."""

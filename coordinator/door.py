@@ -17,10 +17,11 @@ from coordinator.enrolment import Verdict
 from coordinator.keys import Keys
 from coordinator.soundings import Soundings
 from coordinator.turned_away import TurnedAway
-from wire.encoding import Packed, decode, encode
+from wire.encoding import Packed, decode, encode, encoded_bytes
 from wire.errors import DecodeError, UnknownMessageError
 from wire.messages import Message, Refusal, RefusalCode, Sounding, Update
 from wire.sockets.gatekeeper import Gatekeeper
+from wire.sockets.tcp import Counters
 from wire.sockets.zeromq import AddressInUseError, Context, Router
 from wire.timing import Timing, split_timing
 
@@ -59,6 +60,9 @@ OnArrival = Callable[[Arrival], None]
 OnBarred = Callable[[bytes, str], None]
 """Hears of a connection that may speak no more, and why."""
 
+OnEnded = Callable[[bytes, Counters | None], None]
+"""Hears of a connection that is no more, and what the kernel counted on it."""
+
 
 class Port(Protocol):
     """What a run speaks to its clients through: a door of its own, or its part of one that several share."""
@@ -70,6 +74,9 @@ class Port(Protocol):
     def quiet_s(self, route: bytes) -> float | None:
         """Return for how long nothing has come in on a connection, None if that is unknown."""
 
+    def counters(self, route: bytes) -> Counters | None:
+        """Return what the kernel has counted on a connection, None if that is unknown."""
+
     def send(self, route: bytes, frames: Frames) -> bool:
         """Send to one connection; False if it is gone or takes nothing more."""
 
@@ -77,7 +84,7 @@ class Port(Protocol):
         """Let nobody speak to this run any more."""
 
 
-OpenPort = Callable[[OnArrival, OnBarred, TurnedAway], Port]
+OpenPort = Callable[[OnArrival, OnBarred, TurnedAway, OnEnded], Port]
 """Opens a run's port, given who hears what comes in."""
 
 
@@ -91,6 +98,7 @@ class Door:
         on_arrival: OnArrival,
         on_barred: OnBarred,
         turned_away: TurnedAway,
+        on_ended: OnEnded,
     ) -> None:
         """Bind the port.
 
@@ -110,7 +118,7 @@ class Door:
         own = keys.own if keys is not None else None
         try:
             self._router = Router(
-                self._context, transport.bind, self._max_bytes, self._on_message, turned_away.add, own
+                self._context, transport.bind, self._max_bytes, self._on_message, turned_away.add, on_ended, own
             )
         except AddressInUseError:
             self._close_context()
@@ -124,6 +132,10 @@ class Door:
     def quiet_s(self, route: bytes) -> float | None:
         """Return for how long nothing has come in on a connection, None if that is unknown."""
         return self._router.quiet_s(route)
+
+    def counters(self, route: bytes) -> Counters | None:
+        """Return what the kernel has counted on a connection, None if that is unknown."""
+        return self._router.counters(route)
 
     def send(self, route: bytes, frames: Frames) -> bool:
         """Send to one connection; False if it is gone or takes nothing more."""
@@ -176,7 +188,8 @@ class Door:
 
     def _sound(self, arrival: Arrival, sounding: Sounding) -> None:
         assert arrival.packed is not None
-        if frames := self._soundings.echo(arrival.owner or "", sounding, arrival.packed):
+        size_bytes = encoded_bytes(arrival.frames)
+        if frames := self._soundings.echo(arrival.owner or "", sounding, arrival.packed, size_bytes):
             self.send(arrival.route, frames)
 
     def _bar(self, route: bytes, code: str, reason: str) -> None:

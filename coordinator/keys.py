@@ -5,6 +5,7 @@ Both are in one folder, `[transport] keys`: `coordinator.secret` and `clients.to
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -69,15 +70,20 @@ def init(folder: Path) -> str:
     return f'[coordinator]\npublic_key = "{own.public}"'
 
 
-def enroll(folder: Path, client: str, public_key: str, expires: str) -> str:
-    """Let a client in by this key, and by no other that it had; return what was done."""
+def enroll(folder: Path, client: str, public_key: str, expires: str, now_s: float) -> str:
+    """Let a client in by this key, and by no other that it had; return what was done.
+
+    Raises:
+        ConfigError: the key is another client's, the list cannot be read or written, or the key's end has passed.
+    """
     path = folder / CLIENTS_FILE
     entries = read_entries(path)
     owner = next((other for other, entry in entries.items() if entry.public_key == public_key), client)
     if owner != client:
         raise ConfigError(f"{path}: expected a key that nobody has, got that of {owner}")
-    replaced = client in entries and entries[client].public_key != public_key
+    _check_end(expires, now_s)
     write_entries(path, {**entries, client: Entry(public_key, expires)})
+    replaced = client in entries and entries[client].public_key != public_key
     return f"{client} is enrolled" + (" with a new key" if replaced else "") + (f" until {expires}" if expires else "")
 
 
@@ -96,6 +102,13 @@ def listing(folder: Path, now_s: float) -> str:
     entries = read_entries(folder / CLIENTS_FILE)
     width = max(map(len, entries), default=0)
     return "\n".join(f"{name:<{width}}  {entry.public_key}  {_state(entry, now_s)}" for name, entry in entries.items())
+
+
+def _check_end(expires: str, now_s: float) -> None:
+    """Refuse a key's end that has passed; one that is no moment is refused when it is written."""
+    with contextlib.suppress(ValueError):
+        if expires and now_s >= expires_at(expires):
+            raise ConfigError(f"--expires {expires}: expected a day or time to come, got one that has passed")
 
 
 def _state(entry: Entry, now_s: float) -> str:

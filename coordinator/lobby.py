@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from coordinator import membership
 from coordinator.membership import Membership
@@ -42,6 +43,7 @@ class Events:
         note: a line for people.
         turned_away: a client that was refused for good, by the code and in words.
         waiting: what the clients who do not work now wait for, by client, after a change.
+        joined: a client by its route, and what it says of its device.
     """
 
     ready: Callable[[str, Ready, bool], None]
@@ -50,6 +52,7 @@ class Events:
     note: Callable[[str], None]
     turned_away: Callable[[str, str], None]
     waiting: Callable[[Mapping[str, str]], None]
+    joined: Callable[[str, bytes, Mapping[str, Any]], None]
 
 
 def fault_of(hello: Hello, owner: str | None) -> tuple[str, str] | None:
@@ -89,13 +92,12 @@ class Lobby:
         self._membership = Membership(welcome.heartbeat_s)
         self._constants: list[tuple[ConstantMessage, Frames]] = []
         self._welcome_frames: Frames = []
-        self._held: dict[str, list[str]] = {}
+        self._hellos: dict[str, Hello] = {}
         self._open = False
         self.announced: dict[str, Ready] = {}
         self._at_work: set[str] = set()
         self._waits_for: dict[str, str] = {}
         self._waits_at: dict[str, float] = {}
-        self.peak_rss_bytes: dict[str, tuple[int, int]] = {}
         self.num_undelivered = 0
         self._closed = False
         self.left_out: dict[str, str] = {}
@@ -139,12 +141,10 @@ class Lobby:
                 self._refuse(route, RefusalCode.UNKNOWN_SESSION, "say hello first")
             return None
         if isinstance(message, Goodbye):
-            self._remember(client, message.client_peak_rss_bytes, message.trainer_peak_rss_bytes)
             self._obey(self._membership.goodbye(route, message.reason, at), at)
             return client
         self._obey(self._membership.heard(route, at), at)
         if isinstance(message, Ping):
-            self._remember(client, message.client_peak_rss_bytes, message.trainer_peak_rss_bytes)
             self._note_wait(client, message.waits_for[:MAX_WAITS_CHARACTERS], at)
             self.send(client, encode(Pong()), at)
         elif isinstance(message, Ready):
@@ -192,13 +192,25 @@ class Lobby:
             self._turn_away(route, *fault)
         elif hello.client in self.left_out:
             self._turn_away(route, RefusalCode.LEFT_OUT, self.left_out[hello.client])
+        elif holder := self._holder_of(hello.client, index := _data_index(hello)):
+            reason = f"{hello.client} and {holder} have [data] index = {index}: expected another part for each client"
+            self._turn_away(route, RefusalCode.DATA_INDEX, reason)
         else:
-            self._held[hello.client] = hello.constants
+            self._hellos[hello.client] = hello
             self._obey(self._membership.hello(hello.client, route, hello.incarnation, at), at)
+
+    def _holder_of(self, client: str, index: int | None) -> str:
+        """Return who else is connected and has this part of the run's data, nothing if nobody or if it is no part."""
+        if index is None:
+            return ""
+        others = self._membership.members.keys() - {client}
+        return next((other for other in others if _data_index(self._hellos[other]) == index), "")
 
     def _obey(self, instructions: Sequence[membership.Instruction], at: float) -> None:
         for instruction in instructions:
             if isinstance(instruction, membership.Admit):
+                hello = self._hellos[instruction.client]
+                self._events.joined(instruction.client, instruction.route, hello.device)
                 if self._open:
                     self._admit(instruction.client, instruction.route)
             elif isinstance(instruction, membership.RefuseDuplicate):
@@ -231,7 +243,7 @@ class Lobby:
         self._at_work.discard(client)
         self._send_to(route, self._welcome_frames)
         for message, frames in self._constants:
-            if message.digest not in self._held.get(client, ()):
+            if message.digest not in self._hellos[client].constants:
                 self._send_to(route, frames)
                 self._events.constant_sent(client, message, frames)
 
@@ -300,6 +312,8 @@ class Lobby:
         self._events.turned_away(code, reason)
         self._refuse(route, code, reason, permanent=True)
 
-    def _remember(self, client: str, client_bytes: int, trainer_bytes: int) -> None:
-        before = self.peak_rss_bytes.get(client, (0, 0))
-        self.peak_rss_bytes[client] = (max(before[0], client_bytes), max(before[1], trainer_bytes))
+
+def _data_index(hello: Hello) -> int | None:
+    """Return which part of the run's data a client has, None if it has data of its own or does not say."""
+    index = hello.device.get("data_index")
+    return index if isinstance(index, int) else None

@@ -16,8 +16,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from coordinator.accounts import ExchangeAccount, RoundAccount, added, duration_s, finite
+from coordinator.accounts import ExchangeAccount, RoundAccount, added, finite
 from coordinator.accuracy import Accuracies
+from coordinator.durations import MeanDurations, duration_s
+from coordinator.footprint import Footprints
+from coordinator.links import Links, StoredLinks
 from coordinator.prediction import Prediction, RunFacts, classes_held, facts_of, predict, train_counts
 from coordinator.report.summary import Totals, make_summary
 from coordinator.tally import (
@@ -41,13 +44,17 @@ from models.spec import RunSpec
 from models.tasks import counters
 from wire.messages import Ready
 
+NOTHING: Mapping[str, int | None] = {}
+
 __all__ = ["Cost", "Ledger", "RoundView"]
 
 
 class Ledger:
     """The accounts of one run; it grows by one line per round, and with the number of clients."""
 
-    def __init__(self, spec: RunSpec, method: Method) -> None:
+    def __init__(self, spec: RunSpec, method: Method, links: Links | None = None) -> None:
+        """Begin with nothing; `links` know what the kernel counts, where anything travels."""
+        self._links = links or Links(StoredLinks(), lambda route: None)
         self._spec = spec
         self._method = method
         self._config = read_config(method, spec.method_config)
@@ -59,6 +66,8 @@ class Ledger:
         self._counters = counters(method.rules, spec.plan)
         self._accuracies = Accuracies(method.rules)
         self._tasks = TaskScores(method.rules, spec.plan)
+        self._durations = MeanDurations()
+        self._footprints = Footprints()
         self._asked: dict[str, set[tuple[int, int]]] = defaultdict(set)
         self._known_classes: set[int] = set()
         self._num_completed = 0
@@ -73,6 +82,10 @@ class Ledger:
         """Take in what a client says of itself; the latest word holds."""
         self._clients.add(client)
         self._announced[client] = ready
+
+    def device(self, client: str, profile: Mapping[str, Any]) -> None:
+        """Take in what a client says of its device, before any line of it; the latest word holds."""
+        self._footprints.devices[client] = profile
 
     def facts(self, client: str) -> Facts:
         """Return what this client's bytes in the open exchange are predicted from.
@@ -110,10 +123,13 @@ class Ledger:
         self._accounts.setdefault(round, RoundAccount())
         self._round_opened_at = None if resumed else at
 
-    def exchange_opened(self, round: int, exchange_index: int, cohort: Sequence[str], at: float) -> None:
-        """Begin an exchange with these clients."""
+    def exchange_opened(
+        self, round: int, exchange_index: int, cohort: Sequence[str], at: float, resumed: bool = False
+    ) -> None:
+        """Begin an exchange with these clients; what the kernel counted of one before a restart is not known."""
         name = "evaluation" if self._is_evaluation(exchange_index) else self._method.exchanges[exchange_index].name
-        self._exchange = ExchangeAccount(round, exchange_index, name, self._base, cohort, at)
+        where = (round, exchange_index, name, self._base, cohort, at)
+        self._exchange = ExchangeAccount(*where) if resumed else ExchangeAccount(*where, self._links.link)
 
     def task_sent(self, client: str, cost: Cost, at: float | None) -> None:
         """Count a downlink; one that the client has been sent before only as bytes on the wire.
@@ -121,6 +137,8 @@ class Ledger:
         A time is None before a restart.
         """
         self._opened().task_sent(client, cost, at)
+        if at is None and cost.wire_bytes is not None:
+            self._links.before_restart(client, 0, cost.wire_bytes)
 
     def was_asked(self, client: str) -> bool:
         """Say whether this client's downlink of the open exchange is counted."""
@@ -129,6 +147,8 @@ class Ledger:
     def update_accepted(self, client: str, cost: Cost, report: Report, at: float | None) -> None:
         """Count an update and what its client says of it."""
         self._opened().update_accepted(client, cost, report, at)
+        if at is None and cost.wire_bytes is not None:
+            self._links.before_restart(client, cost.wire_bytes, 0)
 
     def refused(self, code: str) -> None:
         """Count an update that was not taken; all codes but `duplicate` and `stale` count as `refused`."""
@@ -143,15 +163,16 @@ class Ledger:
         """Go on from what an earlier process has counted, if that is more than its lines say."""
         self._refusals = max(self._refusals, refusals, key=lambda counts: counts.total)
 
-    def exchange_closing(self) -> None:
+    def exchange_closing(self, at: float) -> None:
         """Prepare the clients' lines while the server half works: no more updates will come."""
+        self._opened().close_at(at)
         self._prepared = [(line, write_line(line)) for line in self._client_lines(self._opened())]
 
     def exchange_closed(self, metrics: Mapping[str, float], at: float) -> list[str]:
         """End the open exchange and return its lines: one per client of the cohort, then the server half's."""
         exchange = self._opened()
         if not self._prepared:
-            self.exchange_closing()
+            self.exchange_closing(at)
         last = self._exchange_line(exchange, metrics, at)
         lines: list[tuple[Line, str]] = [*self._prepared, (last, write_line(last))]
         self._exchange, self._prepared = None, []
@@ -159,16 +180,31 @@ class Ledger:
             self._book(line)
         return [text for _, text in lines]
 
-    def round_closed(self, round: int, status: Status, reason: str, global_hash: str, at: float) -> str:
-        """End a round and return its line; what a failed one has sent in an open exchange is in it."""
+    def round_closed(
+        self,
+        round: int,
+        status: Status,
+        reason: str,
+        global_hash: str,
+        at: float,
+        peaks: Mapping[str, int | None] = NOTHING,
+    ) -> str:
+        """End a round and return its line; what a failed one has sent in an open exchange is in it.
+
+        `peaks` are the coordinator's own of memory in this round, as the line names them.
+        """
         account = self._accounts.setdefault(round, RoundAccount())
         for client_line in self._client_lines(self._exchange) if self._exchange else []:
             account.book(client_line)
         self._exchange, self._prepared = None, []
-        line = self._round_line(account, round, status, reason, global_hash, at)
+        line = self._round_line(account, round, status, reason, global_hash, at, peaks)
         self._round_opened_at = None
         self._book(line)
         return write_line(line)
+
+    def links(self, is_last: bool = False) -> StoredLinks:
+        """Return what the kernel has counted by now, to be stored."""
+        return StoredLinks(self._links.all(), is_last)
 
     def replay(self, lines: Iterable[str]) -> None:
         """Take up the accounts from stored lines; those of exchanges in their order, those of rounds anywhere.
@@ -239,6 +275,9 @@ class Ledger:
             announced=self._announced,
             accuracies=self._accuracies,
             tasks=self._tasks,
+            links=self._links.all(),
+            durations=self._durations,
+            footprints=self._footprints,
             base=self._base,
             num_releases={client: self._num_releases(client) for client in sorted(self._clients)},
         )
@@ -255,12 +294,15 @@ class Ledger:
 
     def _book(self, line: Line) -> None:
         """Add one line to the accounts."""
+        if not isinstance(line, RoundLine) and not self._is_evaluation(line.exchange_index):
+            self._durations.book(line)
         if isinstance(line, ClientLine):
             self._clients.add(line.client)
             if self._spec.privacy.adds_noise and not self._is_evaluation(line.exchange_index):
                 self._asked[line.client].add((line.round, line.exchange_index))
             self._accuracies.book(line.client, line.evaluations, line.round, line.base)
             self._tasks.book(line.client, line.evaluations)
+            self._footprints.book(line)
             self._account_of(line).book(line)
             return
         self._init = max(self._init, line.init, key=lambda init: init.encoded_bytes)
@@ -317,10 +359,18 @@ class Ledger:
             new_classes=sorted(held - self._known_classes),
             init=self._init,
             refusals=self._refusals,
+            aggregate_s=None if self._is_evaluation(exchange.index) else exchange.aggregate_s(at),
         )
 
     def _round_line(
-        self, account: RoundAccount, round: int, status: Status, reason: str, global_hash: str, at: float
+        self,
+        account: RoundAccount,
+        round: int,
+        status: Status,
+        reason: str,
+        global_hash: str,
+        at: float,
+        peaks: Mapping[str, int | None],
     ) -> RoundLine:
         round_s = duration_s(self._round_opened_at, at)
         return RoundLine(
@@ -339,4 +389,5 @@ class Ledger:
             new_classes=sorted(account.new_classes) if status == "completed" else [],
             init=self._init,
             refusals=self._refusals,
+            **peaks,
         )

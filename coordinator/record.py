@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import json
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -18,6 +17,7 @@ from coordinator import commands
 from coordinator import round_events as rounds
 from coordinator.config import RunConfig
 from coordinator.display import Display
+from coordinator.links import StoredLinks
 from coordinator.metrics import Ledger
 from coordinator.run_folder import RunFolder
 from coordinator.server_half import Constant
@@ -33,7 +33,6 @@ from wire.exit_codes import ExitCode
 from wire.limits import PIPE_BYTES
 from wire.messages import Ready, Update
 from wire.payload import Payload
-from wire.sockets.child import peak_rss_bytes
 from wire.tensors import Buffer
 from wire.timing import Timing
 
@@ -116,6 +115,7 @@ class RunRecord:
         self._start_state = self.standing.start_state
         self._announced = dict(self.standing.announced)
         self._turned_away = dict(self.standing.turned_away)
+        self._devices: dict[str, Mapping[str, Any]] = dict(self.standing.devices)
         self._peaks: Mapping[str, int | None] = {}
         folder.write_metrics(stored_lines(self._store, num_exchanges))
         self._metrics = folder.metrics_path.open("a", encoding="utf-8")
@@ -220,12 +220,23 @@ class RunRecord:
         """Store what the clients who do not work now wait for."""
         self._store.put_meta("waiting", json.dumps(waits_for))
 
-    def open_exchange(self, opened: rounds.Configure, downlink: Packed) -> asyncio.Future[None]:
+    def put_device(self, client: str, profile: Mapping[str, Any]) -> None:
+        """Store what a client says of its device, if that is news."""
+        if self._devices.get(client) != profile:
+            self._devices[client] = profile
+            self._store.put_device(client, json.dumps(profile))
+
+    def open_exchange(self, opened: rounds.Configure, downlink: Packed, links: StoredLinks) -> asyncio.Future[None]:
         """Store who is asked and with what; the future is done when it is durable."""
         durable, done = self._awaitable()
         header, buffer = encode(commands.Configured(), downlink, PIPE_BYTES)
-        self._store.open_exchange(opened.round, opened.exchange, opened.cohort, bytes(header), bytes(buffer), done)
+        with self._store.together():
+            self._put_links(links)
+            self._store.open_exchange(opened.round, opened.exchange, opened.cohort, bytes(header), bytes(buffer), done)
         return durable
+
+    def _put_links(self, links: StoredLinks) -> None:
+        self._store.put_meta("links", msgspec.json.encode(links).decode())
 
     def _awaitable(self) -> tuple[asyncio.Future[None], Callable[[], None]]:
         """Return a future, which a failing store ends too, and what sets it."""
@@ -266,16 +277,28 @@ class RunRecord:
         return self._store.load_buffer(round, exchange, client)
 
     def close_exchange(
-        self, round: int, exchange: int, state: Packed | None, lines: Sequence[str], with_round: bool
+        self,
+        round: int,
+        exchange: int,
+        state: Packed | None,
+        lines: Sequence[str],
+        links: StoredLinks,
+        with_round: bool,
     ) -> None:
         """Store what an exchange came to, now or when its round is closed, as one with that."""
         header, buffer = _state_frames(state) if state is not None else (None, None)
         unwritten, self._unwritten = self._unwritten, []
         clients = [stored.client for stored, _ in unwritten]
         result = (round, exchange, header, buffer, lines, _all(unwritten), clients)
-        self._closing = functools.partial(self._store.close_exchange, *result)
+
+        def close() -> None:
+            self._store.close_exchange(*result)
+            self._put_links(links)
+
+        self._closing = close
         if not with_round:
-            self._close_exchange()
+            with self._store.together():
+                self._close_exchange()
         self._metrics.writelines(f"{line}\n" for line in lines)
         self._metrics.flush()
 
@@ -325,8 +348,7 @@ class RunRecord:
         ledger: Ledger,
         state: Packed | None,
         versions: Mapping[str, str],
-        aggregator_peak_bytes: int | None,
-        client_peaks_bytes: Collection[tuple[int, int]],
+        peaks: Mapping[str, int | None],
         outcome: str,
     ) -> None:
         """Write summary and global arrays.
@@ -335,22 +357,16 @@ class RunRecord:
             ledger: the run's accounts.
             state: the server half's last state.
             versions: what ran.
-            aggregator_peak_bytes: the aggregator's peak resident memory, if it is known.
-            client_peaks_bytes: those of each client and its trainer, 0 where unknown.
+            peaks: the largest peaks of memory, under their names in the summary.
             outcome: `finished`, `failed` or `interrupted`.
         """
         from models.checkpoint import write
 
         if state is not None:
             write(self.folder.global_path, unpack(state).arrays)
-        clients, trainers = zip(*client_peaks_bytes, strict=True) if client_peaks_bytes else ((), ())
-        memory = {
-            "coordinator_peak_rss_bytes": peak_rss_bytes(),
-            "aggregator_peak_rss_bytes": aggregator_peak_bytes,
-            "client_peak_rss_bytes": max(clients, default=0) or None,
-            "trainer_peak_rss_bytes": max(trainers, default=0) or None,
-        }
-        known = {name: max(peak or 0, self._peaks.get(name) or 0) or None for name, peak in memory.items()}
+        names = {**self._peaks, **peaks}
+        known = {name: max(peaks.get(name) or 0, self._peaks.get(name) or 0) or None for name in names}
+        self._put_links(ledger.links(is_last=True))
         self.summary = {**ledger.summary(self._mode, known, versions), "outcome": outcome}
         self.folder.write_summary(self.summary)
 

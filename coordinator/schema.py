@@ -56,6 +56,7 @@ MIGRATIONS = (
     CREATE TABLE kept (client TEXT PRIMARY KEY, round INTEGER NOT NULL);
     """,
     "CREATE TABLE clients (client TEXT PRIMARY KEY, ready BLOB NOT NULL);",
+    "CREATE TABLE devices (client TEXT PRIMARY KEY, profile TEXT NOT NULL);",
 )
 """The scripts that lead from an empty file to the present schema; version n is the file after the first n."""
 

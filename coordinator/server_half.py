@@ -84,9 +84,10 @@ class ServerHalf:
         """The latest state, None before the first aggregation."""
         return self._state
 
-    def peak_rss_bytes(self) -> int | None:
-        """Return the aggregator's peak resident memory so far."""
-        return self._child.peak_rss_bytes() if self._child is not None else None
+    @property
+    def pid(self) -> int | None:
+        """The aggregator's process id, None while it has none."""
+        return self._child.pid if self._child is not None else None
 
     async def begin(self, state: Packed | None, num_train: int = 0, wants_constants: bool = False) -> list[Constant]:
         """Put the server half to this state (None: before round 1); return the run constants if they are wanted."""

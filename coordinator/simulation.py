@@ -64,9 +64,9 @@ class OwnHalf:
         """The latest state, None before the first aggregation."""
         return self._state
 
-    def peak_rss_bytes(self) -> None:
-        """Return nothing: the server half has no process of its own."""
-        return
+    @property
+    def pid(self) -> None:
+        """Nothing: the server half has no process of its own."""
 
     async def begin(self, state: Packed | None, num_train: int = 0, wants_constants: bool = False) -> list[Constant]:
         """Put the server half to this state (None: before round 1); return the run constants if they are wanted."""
@@ -141,7 +141,8 @@ class Simulation:
             self._end(ExitCode.FAILED, f"{type(error).__name__}: {error}")
         code, reason = self._ended or (ExitCode.INTERRUPTED, "")
         try:
-            self._record.finish(self._ledger, self._half.state, self._half.versions, None, (), outcome_of(code))
+            peaks = self._conductor.peaks()
+            self._record.finish(self._ledger, self._half.state, self._half.versions, peaks, outcome_of(code))
             self._record.close()
             if code == ExitCode.FINISHED:
                 self._record.drop_client_states(self._clients)

@@ -29,12 +29,15 @@ class Soundings:
         self._minute = 0
         self._answered: dict[str, int] = {}
 
-    def echo(self, client: str, sounding: Sounding, packed: Packed) -> Sequence[bytes | memoryview]:
-        """Return the frames that answer a client's sounding; none if it is too long, or one too many."""
+    def echo(self, client: str, sounding: Sounding, packed: Packed, size_bytes: int) -> Sequence[bytes | memoryview]:
+        """Return the frames that answer a client's sounding of so many bytes; none if it is too long, or one too many.
+
+        An echo is hardly longer than its sounding, so it is within the limits of a message.
+        """
         minute = int(self._clock() // 60)
         if minute != self._minute:
             self._minute, self._answered = minute, {}
-        if len(packed.buffer) > MAX_SOUNDING_BYTES or self._answered.get(client, 0) >= SOUNDINGS_PER_MINUTE:
+        if size_bytes > MAX_SOUNDING_BYTES or self._answered.get(client, 0) >= SOUNDINGS_PER_MINUTE:
             return []
         self._answered[client] = self._answered.get(client, 0) + 1
         version = (PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor)

@@ -16,15 +16,16 @@ import json
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from coordinator import commands, rounds
+from coordinator.links import StoredLinks
 from coordinator.run_folder import run_token
 from coordinator.server_half import Constant
 from coordinator.store import Store
-from coordinator.stored import ClosedExchange, Frames, OpenExchange, Position, StoredConstant, StoredUpdate
+from coordinator.stored import ClosedExchange, Frames, OpenExchange, Position, StoredConstant, StoredUpdate, read_links
 from coordinator.tally import ClientLine, Cost, ExchangeLine, Refusals, Report, read_line
 from wire.encoding import Packed, decode, encode
 from wire.limits import PIPE_BYTES
@@ -61,6 +62,8 @@ class Standing:
         turned_away: what was turned away at the port, by kind.
         misfits: how many updates of each client were refused for what is in them.
         refusals: all updates that were not taken, as far as that was stored.
+        links: what the kernel had counted of each client.
+        devices: what each client says of its device.
     """
 
     position: rounds.Position = field(default_factory=rounds.Position)
@@ -75,6 +78,8 @@ class Standing:
     turned_away: dict[str, int] = field(default_factory=dict)
     misfits: dict[str, int] = field(default_factory=dict)
     refusals: Refusals = field(default_factory=Refusals)
+    links: StoredLinks = field(default_factory=StoredLinks)
+    devices: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 def read_standing(store: Store, run_id: str, num_exchanges: int, is_encrypted: bool, is_told: bool) -> Standing:
@@ -101,6 +106,8 @@ def read_standing(store: Store, run_id: str, num_exchanges: int, is_encrypted: b
         turned_away=json.loads(meta.get("turned_away", "{}")),
         misfits=json.loads(meta.get("misfits", "{}")),
         refusals=msgspec.json.decode(meta.get("refusals", "{}"), type=Refusals),
+        links=read_links(meta),
+        devices=store.devices(),
         announced={client: _ready(header) for client, header in store.clients().items()},
     )
     if found.open_exchange is None:

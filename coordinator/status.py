@@ -10,12 +10,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from coordinator.device import read_device
 from coordinator.holder import holder
 from coordinator.report.series import gather
 from coordinator.report.table import Row, aligned
 from coordinator.report.units import show_accuracy, show_bytes, show_seconds
+from coordinator.report.wire import told_of
 from coordinator.run_folder import RunFolder
-from coordinator.stored import RoundRecord, read_facts, read_position, read_rounds, reading
+from coordinator.stored import RoundRecord, read_devices, read_facts, read_links, read_position, read_rounds, reading
 from coordinator.tally import ClientLine, RoundLine, read_line
 from models.settings import read_toml
 
@@ -38,7 +40,7 @@ def read_status(path: Path) -> dict[str, Any]:
     with reading(folder.store_path) as connection:
         position, records = read_position(connection), read_rounds(connection)
         clients = dict(_latest_of_clients(connection))
-        facts = read_facts(connection)
+        devices, facts = read_devices(connection), read_facts(connection)
         accuracy = _latest_accuracy(connection, records)
     opened, process = position.open_exchange, holder(folder.store_path)
     last = read_line(records[-1].line) if records else None
@@ -61,12 +63,22 @@ def read_status(path: Path) -> dict[str, Any]:
         "clients": clients,
         "waiting": json.loads(facts.get("waiting", "{}")),
         "turned_away": json.loads(facts.get("turned_away", "{}")),
+        "devices": devices,
+        "connections": {client: told_of(link) for client, link in read_links(facts).links.items()},
     }
 
 
 def format_status(status: dict[str, Any]) -> str:
     """Return the status for people."""
-    sections = (_standing(status), _waiting(status), _turned_away_lines(status), _accuracy(status), _clients(status))
+    sections = (
+        _standing(status),
+        _waiting(status),
+        _turned_away_lines(status),
+        _accuracy(status),
+        _clients(status),
+        _connections(status),
+        _devices(status),
+    )
     return "\n".join(line for section in sections for line in section)
 
 
@@ -137,6 +149,34 @@ def _clients(status: dict[str, Any]) -> list[str]:
     ]
     header = Row("clients' last exchanges", ["round", "update", "training", "turnaround", "up", "down"])
     return ["", *aligned(header, rows)] if rows else []
+
+
+def _connections(status: dict[str, Any]) -> list[str]:
+    """Return the lines of what the kernel has counted, as of the last exchange's opening or close."""
+    rows = [
+        Row(
+            client,
+            [
+                show_bytes(link["up_bytes"]),
+                show_bytes(link["down_bytes"]),
+                str(link["num_connections"]),
+                str(link["num_retransmits"]),
+                "n/a" if link["rtt_s"] is None else show_seconds(link["rtt_s"]),
+            ],
+        )
+        for client, link in sorted(status["connections"].items())
+    ]
+    header = Row("clients' connections", ["up", "down", "number", "retransmits", "round trip"])
+    return ["", *aligned(header, rows)] if rows else []
+
+
+def _devices(status: dict[str, Any]) -> list[str]:
+    devices = {client: read_device(told) for client, told in sorted(status["devices"].items())}
+    rows = [
+        Row(client, [device.title, device.cpu, device.gpu or "none", show_bytes(device.memory_bytes)], device.sensors)
+        for client, device in devices.items()
+    ]
+    return ["", *aligned(Row("clients' devices", ["board", "processor", "GPU", "memory"]), rows)] if rows else []
 
 
 def _latest_accuracy(connection: sqlite3.Connection, records: Sequence[RoundRecord]) -> dict[str, tuple[int, float]]:

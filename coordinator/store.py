@@ -35,6 +35,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from coordinator import stored
 from coordinator.buffers import BufferFolder, UpdateKey
@@ -115,6 +116,10 @@ class Store:
     def put_client(self, client: str, ready: bytes) -> None:
         """Store what a client announced; the latest word holds."""
         self._write("INSERT OR REPLACE INTO clients VALUES (?, ?)", (client, ready), None)
+
+    def put_device(self, client: str, profile: str) -> None:
+        """Store what a client says of its device, as JSON; the latest word holds."""
+        self._write("INSERT OR REPLACE INTO devices VALUES (?, ?)", (client, profile), None)
 
     def open_exchange(
         self,
@@ -217,6 +222,10 @@ class Store:
         """Return what each client announced, by client id."""
         query = "SELECT client, ready FROM clients ORDER BY client"
         return self._writer.read(lambda connection: dict(connection.execute(query)))
+
+    def devices(self) -> dict[str, dict[str, Any]]:
+        """Return what each client says of its device, by client id."""
+        return self._writer.read(stored.read_devices)
 
     def position(self) -> Position:
         """Return where the run stands, all earlier calls included."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import msgspec
 
 from coordinator.buffers import UpdateKey
+from coordinator.links import StoredLinks
 from models.spec import ConfigError
 
 
@@ -158,6 +161,19 @@ def read_rounds(connection: sqlite3.Connection) -> list[RoundRecord]:
 def read_facts(connection: sqlite3.Connection) -> dict[str, str]:
     """Read what is stored of the run as a whole, by key."""
     return dict(connection.execute("SELECT key, value FROM meta"))
+
+
+def read_links(facts: Mapping[str, str]) -> StoredLinks:
+    """Return what the kernel had counted when the run was last stored, from the facts about it."""
+    return msgspec.json.decode(facts.get("links", "{}"), type=StoredLinks)
+
+
+def read_devices(connection: sqlite3.Connection) -> dict[str, dict[str, Any]]:
+    """Read what each client says of its device; a store that an older program wrote does not have it."""
+    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'devices'").fetchone():
+        return {}
+    rows = connection.execute("SELECT client, profile FROM devices ORDER BY client")
+    return {client: json.loads(profile) for client, profile in rows}
 
 
 def read_constants(connection: sqlite3.Connection) -> list[StoredConstant]:

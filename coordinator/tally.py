@@ -20,6 +20,9 @@ from wire.timing import Timing
 
 Status = Literal["completed", "failed"]
 
+MAX_ENERGY_J = 1e9
+"""No device takes more for an exchange, whatever its client says."""
+
 
 class Cost(NamedTuple):
     """What one message cost; `wire_bytes` is None where nothing travels (simulation)."""
@@ -40,7 +43,9 @@ class Traffic(msgspec.Struct, frozen=True):
     """Costs added up; None where one of the summands is unknown.
 
     A message sent again to the same client in the same exchange adds to `wire_bytes` and to `resent_bytes`, which are
-    encoded bytes, and to nothing else.
+    encoded bytes, and to nothing else. Of a closed exchange `wire_bytes` are what the kernel counted on the client's
+    connections while it was open, heartbeats and handshakes in that time included; where it does not say, they are
+    computed from the messages, and so are `computed_wire_bytes` of them.
     """
 
     elements: int = 0
@@ -49,6 +54,7 @@ class Traffic(msgspec.Struct, frozen=True):
     predicted_payload_bytes: int | None = 0
     encoded_bytes: int = 0
     wire_bytes: int | None = 0
+    computed_wire_bytes: int = 0
     resent_bytes: int = 0
 
     def plus(self, other: Traffic) -> Traffic:
@@ -60,6 +66,7 @@ class Traffic(msgspec.Struct, frozen=True):
             predicted_payload_bytes=_sum(self.predicted_payload_bytes, other.predicted_payload_bytes),
             encoded_bytes=self.encoded_bytes + other.encoded_bytes,
             wire_bytes=_sum(self.wire_bytes, other.wire_bytes),
+            computed_wire_bytes=self.computed_wire_bytes + other.computed_wire_bytes,
             resent_bytes=self.resent_bytes + other.resent_bytes,
         )
 
@@ -71,12 +78,22 @@ class Traffic(msgspec.Struct, frozen=True):
             payload_bytes=cost.payload_bytes,
             encoded_bytes=cost.encoded_bytes,
             wire_bytes=cost.wire_bytes,
+            computed_wire_bytes=cost.wire_bytes or 0,
         )
 
     @classmethod
     def of_repeat(cls, cost: Cost) -> Traffic:
         """Return the traffic of a message that is sent once more."""
-        return cls(wire_bytes=cost.wire_bytes, resent_bytes=cost.encoded_bytes)
+        repeat = cls.of(cost)
+        return cls(
+            wire_bytes=repeat.wire_bytes,
+            computed_wire_bytes=repeat.computed_wire_bytes,
+            resent_bytes=cost.encoded_bytes,
+        )
+
+    def counted(self, wire_bytes: int) -> Traffic:
+        """Return the same with what the kernel counted."""
+        return msgspec.structs.replace(self, wire_bytes=wire_bytes, computed_wire_bytes=0)
 
 
 class Refusals(msgspec.Struct, frozen=True):
@@ -106,25 +123,58 @@ class Score(msgspec.Struct, frozen=True):
 
 
 class Report(NamedTuple):
-    """What a client says of one exchange: how its model tests, and what its work took, in seconds, if that is known."""
+    """What a client says of one exchange: how its model tests, and what its work took, if that is known.
+
+    `held_s` is the time from the task's coming to the update's going.
+    """
 
     evaluations: Sequence[Evaluation] = ()
     train_s: float | None = None
     evaluate_s: float | None = None
     checkpoint_s: float | None = None
     encode_s: float | None = None
+    held_s: float | None = None
+    client_peak_rss_bytes: int | None = None
+    trainer_peak_rss_bytes: int | None = None
+    gpu_peak_bytes: int | None = None
+    energy_j: float | None = None
+
+    @property
+    def work_s(self) -> float:
+        """What the client itself worked, in seconds."""
+        return sum(part or 0.0 for part in (self.train_s, self.evaluate_s, self.checkpoint_s, self.encode_s))
 
     @classmethod
     def of(cls, evaluations: Sequence[Evaluation], timing: Timing | None) -> Report:
         """Return the report that an update and its timing make; the latter may be missing."""
         if timing is None:
             return cls(evaluations)
-        parts = (timing.train_us, timing.evaluate_us, timing.checkpoint_us, timing.encode_us)
-        return cls(evaluations, *(part / 1e6 for part in parts))
+        return cls(
+            evaluations,
+            train_s=timing.train_us / 1e6,
+            evaluate_s=timing.evaluate_us / 1e6,
+            checkpoint_s=timing.checkpoint_us / 1e6,
+            encode_s=timing.encode_us / 1e6,
+            held_s=timing.held_us / 1e6 or None,
+            client_peak_rss_bytes=timing.client_peak_rss_bytes or None,
+            trainer_peak_rss_bytes=timing.trainer_peak_rss_bytes or None,
+            gpu_peak_bytes=timing.gpu_peak_bytes or None,
+            energy_j=timing.energy_j if 0.0 <= timing.energy_j < MAX_ENERGY_J else None,
+        )
 
 
 class ClientLine(msgspec.Struct, frozen=True, tag_field="kind", tag="client"):
-    """What one client's exchange came to; `base` is the round that made the global state it was sent."""
+    """What one client's exchange came to; `base` is the round that made the global state it was sent.
+
+    Attributes:
+        turnaround_s: from the task's sending to the update's coming.
+        queue_s: until the task was sent, and on the client until it was worked on, or its update let go.
+        downlink_s: the task's travel; with `uplink_s` measured, each of the two estimated, see `split_travel`.
+        uplink_s: the update's travel.
+        wait_s: from the update's coming until those of others had come.
+        client_peak_rss_bytes: peak memory of the daemon in this exchange, and so on.
+        energy_j: what the device took from the task's coming until its update was made.
+    """
 
     round: int
     exchange: str
@@ -139,6 +189,14 @@ class ClientLine(msgspec.Struct, frozen=True, tag_field="kind", tag="client"):
     checkpoint_s: float | None = None
     encode_s: float | None = None
     turnaround_s: float | None = None
+    queue_s: float | None = None
+    downlink_s: float | None = None
+    uplink_s: float | None = None
+    wait_s: float | None = None
+    client_peak_rss_bytes: int | None = None
+    trainer_peak_rss_bytes: int | None = None
+    gpu_peak_bytes: int | None = None
+    energy_j: float | None = None
     evaluations: list[Score] = []
 
     @property
@@ -159,6 +217,7 @@ class ExchangeLine(msgspec.Struct, frozen=True, tag_field="kind", tag="exchange"
     new_classes: list[int]
     init: Traffic
     refusals: Refusals
+    aggregate_s: float | None = None
 
 
 class RoundLine(msgspec.Struct, frozen=True, tag_field="kind", tag="round"):
@@ -179,6 +238,8 @@ class RoundLine(msgspec.Struct, frozen=True, tag_field="kind", tag="round"):
     new_classes: list[int]
     init: Traffic
     refusals: Refusals
+    coordinator_peak_rss_bytes: int | None = None
+    aggregator_peak_rss_bytes: int | None = None
 
 
 Line = ClientLine | ExchangeLine | RoundLine

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
-
-import psutil
 
 from edge_client.config import ClientConfig
 
-GPU_DEVICES = ("/dev/nvidia0", "/dev/nvhost-gpu", "/dev/nvgpu")
-"""One of these is there where CUDA is: on a workstation, or on a Jetson of an older or a newer system."""
 
+def announcement(config: ClientConfig, device: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a device tells, and tags, classes, data source and GPU, for a hello.
 
-def announcement(config: ClientConfig) -> dict[str, Any]:
-    """Return tags, classes, memory, GPU and data source, for the `device` of a hello."""
-    has_cuda = config.training.device != "cpu" and any(Path(path).exists() for path in GPU_DEVICES)
+    `data_index` is the part of the run's data that it has, if it has one.
+    """
+    part = {"data_index": config.data.index} if config.data.source == "run" else {}
     return {
+        **device,
         "tags": config.client.tags,
         "classes": config.client.classes,
-        "memory_bytes": psutil.virtual_memory().total,
-        "cuda": has_cuda,
         "source": config.data.source,
-        "index": config.data.index if config.data.source == "run" else None,
+        "cuda": "gpu" in device and config.training.device != "cpu",
+        **part,
     }

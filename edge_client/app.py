@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import platform
 import signal
 import sys
 import time
@@ -21,22 +20,26 @@ from edge_client import commands
 from edge_client import session_events as session
 from edge_client.announcement import announcement
 from edge_client.config import ClientConfig
+from edge_client.device import profile
 from edge_client.keys import Keys
 from edge_client.leftovers import constants_left, prune
 from edge_client.limits import limit
 from edge_client.link import Link
 from edge_client.local_state import client_folder, held_digests
+from edge_client.meter import Meter
 from edge_client.schedule import Schedule
+from edge_client.sensors import find_sensors, told_of
+from edge_client.sensors.energy import EnergyMeter
 from edge_client.session import Session
 from models.failpoints import reach
 from models.settings import split_address
 from models.spec import ConfigError
-from wire.encoding import decode, encode, encoded_bytes
+from wire.encoding import decode, encode, encoded_bytes, framed_bytes
 from wire.errors import DecodeError
 from wire.exit_codes import ExitCode
 from wire.limits import PIPE_BYTES
-from wire.messages import Goodbye, Hello, Message, Ping, Progress, Ready, Update, Welcome
-from wire.sockets.child import Child, peak_rss_bytes
+from wire.messages import Goodbye, Hello, Message, Ping, Progress, Ready, Standby, Update, Welcome
+from wire.sockets.child import Child
 from wire.sockets.knock import mechanism_at
 from wire.sockets.names import look_up
 from wire.sockets.pipe import end_with_parent
@@ -65,6 +68,9 @@ class ClientApp:
         self._context = Context(io_threads=1)
         self._dealer: Dealer | None = None
         self._trainer: Child | None = None
+        found = find_sensors()
+        self._device = announcement(config, {**profile(), **told_of(found)})
+        self._meter = Meter(lambda: self._trainer.pid if self._trainer else None, EnergyMeter(found.sensors))
         self._is_halted = False
         self._schedule = Schedule(config.schedule, self._permit)
         self._handling: set[asyncio.Task[None]] = set()
@@ -172,16 +178,14 @@ class ClientApp:
         own, server_key = self._keys or (None, "")
         dealer = Dealer(self._context, address, MAX_INCOMING_BYTES, self._on_message, on_lost, own, server_key)
         self._dealer = dealer
+        self._meter.linked(dealer)
         self._watch(self._loop.create_task(self._look_up(dealer)))
         version = (PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor)
-        device = {"machine": platform.machine(), "python": platform.python_version(), "cores": os.cpu_count() or 0}
         if self._trainer is None:
-            prune(
-                constants_left(self._folder), self._config.client.keep_days, self._config.client.keep_mib, time.time()
-            )
+            keep = self._config.client
+            prune(constants_left(self._folder), keep.keep_days, keep.keep_mib, time.time())
         held = held_digests(self._folder)
-        said = {**device, **announcement(self._config)}
-        self._send(Hello(version, self._config.client.id, self._incarnation, held, said))
+        self._send(Hello(version, self._config.client.id, self._incarnation, held, self._device))
 
     def _on_lost(self, dealer: Dealer, reason: str, loss: Loss) -> None:
         if loss is Loss.BROKEN_OFF:
@@ -229,6 +233,8 @@ class ClientApp:
         except DecodeError as error:
             say(f"{self._config.client.id}: ignored a message from the coordinator: {error}")
             return
+        if isinstance(message, Standby) and not message.run_id:
+            self._meter.left()
         self._incoming = frames
         reach("message.received")
         self._feed(session.Received(message, self._loop.time()))
@@ -236,26 +242,24 @@ class ClientApp:
 
     def _send(self, message: Message) -> None:
         if isinstance(message, Ping):
-            message = Ping(*self._memory(), message.waits_for)
+            message = Ping(*self._meter.peaks_bytes(), message.waits_for, self._meter.vitals())
         elif isinstance(message, Goodbye):
-            message = Goodbye(message.reason[:200], *self._memory())
+            message = Goodbye(message.reason[:200], *self._meter.peaks_bytes(), self._meter.vitals())
+            self._meter.left()
         if self._dealer is not None:
             self._dealer.send(encode(message))
-
-    def _memory(self) -> tuple[int, int]:
-        trainer = self._trainer.peak_rss_bytes() if self._trainer is not None else None
-        return peak_rss_bytes() or 0, trainer or 0
 
     def _send_uplink(self, instruction: session.SendUplink) -> None:
         if self._dealer is not None and self._uplink is not None:
             reach("uplink.sending")
-            self._dealer.send(self._uplink)
+            self._dealer.send(self._meter.told(self._uplink, self._loop.time()))
             reach("uplink.sent")
 
     def _drop_uplink(self, instruction: session.DropUplink) -> None:
         self._uplink = None
 
     def _prepare(self, instruction: session.Prepare) -> None:
+        self._meter.joined(framed_bytes(self._incoming, self._keys is not None))
         self._welcome = instruction.welcome
         self._task_frames = None
         self._constants = []
@@ -286,6 +290,7 @@ class ClientApp:
 
     def _start_task(self, instruction: session.StartTask) -> None:
         self._task_frames = self._incoming
+        self._meter.task_came(self._loop.time())
         if self._trainer is not None:
             self._trainer.send(self._incoming)
 
@@ -348,6 +353,7 @@ class ClientApp:
         now = self._loop.time()
         if isinstance(message, Update):
             self._uplink = frames
+            self._meter.uplink_made(now)
             reach("uplink.taken")
             self._feed(session.UplinkMade(message.round, message.exchange, encoded_bytes(frames), now))
         elif isinstance(message, Progress):

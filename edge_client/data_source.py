@@ -8,7 +8,6 @@ from typing import Protocol
 import msgspec
 
 from edge_client.config import ClientConfig, DataSourceSection
-from edge_client.image_folder import ImageFolder
 from edge_client.local_state import SampleFile
 from models.data import ClientData, load_client_data
 from models.datasets import npz
@@ -58,6 +57,8 @@ def open_source(spec: RunSpec, settings: ClientConfig) -> DataSource:
         assert section.index is not None
         return Fixed(load_client_data(spec, section.index))
     if section.source == "folder":
+        from edge_client.image_folder import ImageFolder
+
         return ImageFolder(section.root, spec.classes, spec.data, section.unknown_labels)
     config = _own(spec, section)
     data = load_client_data(msgspec.structs.replace(spec, data=config, tasks=TasksConfig()), 0)

@@ -1,13 +1,11 @@
-"""A device's own images, in a folder for each class, read anew whenever it is looked at.
+"""A device's own images, in a folder for each class, looked at anew whenever a round begins.
 
 A sample is its class and the digest of its file's content: a name may change, and a file may move. The digest also says
-whether an image is one to train on or to test on, so that it stays what it is when others come. What was read once is
-not read again.
+whether an image is one to train on or to test on, so that it stays what it is when others come.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,18 +13,20 @@ from typing import NamedTuple
 
 import numpy as np
 
+from edge_client.image_cache import ImageCache
 from edge_client.local_state import SampleFile
-from models.data import ClientData, check_normalization, list_faults, scaled
+from models.data import ClientData, check_normalization, list_faults
 from models.datasets.images import class_folders, class_name, label_of, list_images, shown
-from models.datasets.pixels import read_image, require_pillow
+from models.datasets.pixels import require_pillow
 from models.label_map import UnknownLabels, refusal_of_class
 from models.spec import ConfigError, DataConfig
 
-_CHUNK_BYTES = 1 << 20
+_NAMED_AT_MOST = 20
+"""Classes without images that a note names."""
 
 
 class FoundImage(NamedTuple):
-    """A file that should be an image, in the folder of a class."""
+    """A file that is an image, in the folder of a class."""
 
     label: int
     digest: str
@@ -48,10 +48,8 @@ class ImageFolder:
         self._classes = list(classes)
         self._config = config
         self._refuses = unknown_labels == "refuse"
-        self._digests: dict[Path, tuple[int, int, str]] = {}
-        self._pixels: dict[str, np.ndarray] = {}
-        self._unreadable: dict[str, str] = {}
-        self._key: object = None
+        self._cache = ImageCache(config)
+        self._seen: object = None
         self._data = ClientData(*self._arrays([]), *self._arrays([]), self._classes)
         self.files: list[SampleFile] = []
 
@@ -64,24 +62,25 @@ class ImageFolder:
         Raises:
             ConfigError: at the first look, images of an unknown class, if these are to be refused.
         """
-        found, faults, notes = self._list()
-        images = self._readable(found, faults)
+        images, faults, notes = self._list()
+        paths = [image.path for image in images]
         if begun_with is not None:
             images, told = self._chosen(images, begun_with)
             notes += told
-        if (key := (images, faults, notes)) != self._key:
-            self._key = key
+        if (seen := (images, paths, faults, notes)) != self._seen:
+            self._seen = seen
             self._take(images, faults, notes)
+            self._cache.forget_all_but(paths)
         return self._data
 
     def _list(self) -> tuple[list[FoundImage], list[str], list[str]]:
-        """Return the images of known classes, what is left out and why, and what to tell of the folder itself."""
+        """Return all images of known classes, what is left out and why, and what to tell of the folder itself."""
         try:
             folders = class_folders(self._root)
             others = sorted(set(self._root.iterdir()) - set(folders))
         except OSError as error:
             return [], [], [f"{shown(self._root)}: {error.strerror}: there is nothing to train on until it is back"]
-        found: list[FoundImage] = []
+        images: list[FoundImage] = []
         faults = [f"{shown(path)}: in no class's folder" for other in others for path in _files_in(other)]
         for folder in folders:
             paths, junk = list_images(folder)
@@ -90,9 +89,9 @@ class ImageFolder:
             if label is None:
                 faults += self._strangers(folder, paths)
             else:
-                found += self._identified(label, paths, faults)
+                images += self._readable(label, paths, faults)
         self._refuses = False
-        return sorted(found, key=lambda image: image[:2]), faults, []
+        return sorted(images), faults, []
 
     def _strangers(self, folder: Path, paths: Sequence[Path]) -> list[str]:
         """Refuse or leave out the images of an unknown class."""
@@ -101,27 +100,20 @@ class ImageFolder:
             raise ConfigError(f"{shown(folder)}: {reason}; [data] unknown_labels = 'skip' leaves it out")
         return [f"{shown(path)}: {reason}" for path in paths]
 
-    def _identified(self, label: int, paths: Sequence[Path], faults: list[str]) -> list[FoundImage]:
-        found = []
+    def _readable(self, label: int, paths: Sequence[Path], faults: list[str]) -> list[FoundImage]:
+        """Return the images among some files, and add the others to the faults."""
+        images = []
         for path in paths:
             try:
-                found.append(FoundImage(label, self._digest(path), path))
+                digest = self._cache.digest(path)
+                fault = self._cache.fault(digest)
             except OSError as error:
-                faults.append(f"{shown(path)}: {error.strerror}")
-        return found
-
-    def _digest(self, path: Path) -> str:
-        """Return the sha256 of a file, computed anew only if size or time of change are others than before."""
-        about = path.stat()
-        known = self._digests.get(path)
-        if known is not None and known[:2] == (about.st_size, about.st_mtime_ns):
-            return known[2]
-        digest = hashlib.sha256()
-        with path.open("rb") as file:
-            while chunk := file.read(_CHUNK_BYTES):
-                digest.update(chunk)
-        self._digests[path] = (about.st_size, about.st_mtime_ns, digest.hexdigest())
-        return digest.hexdigest()
+                fault = str(error.strerror)
+            if fault:
+                faults.append(f"{shown(path)}: {fault}")
+            else:
+                images.append(FoundImage(label, digest, path))
+        return images
 
     def _chosen(
         self, images: Sequence[FoundImage], begun_with: Sequence[SampleFile]
@@ -143,38 +135,16 @@ class ImageFolder:
             )
         return chosen, notes
 
-    def _readable(self, found: Sequence[FoundImage], faults: list[str]) -> list[FoundImage]:
-        """Return the images that can be read, all of which have their pixels in memory now."""
-        readable = []
-        for image in found:
-            if image.digest not in self._pixels and image.digest not in self._unreadable:
-                self._read(image)
-            if image.digest in self._pixels:
-                readable.append(image)
-            else:
-                faults.append(f"{shown(image.path)}: {self._unreadable[image.digest]}")
-        return readable
-
-    def _read(self, image: FoundImage) -> None:
-        config = self._config
-        try:
-            pixels = read_image(image.path, config.channels, config.image_size)
-        except ValueError as error:
-            self._unreadable[image.digest] = str(error)
-        else:
-            self._pixels[image.digest] = scaled(pixels[None], config.mean, config.std)[0]
-
     def _take(self, images: Sequence[FoundImage], faults: Sequence[str], notes: Sequence[str]) -> None:
-        """Make these images the samples; only theirs stay in memory."""
+        """Make these images the samples."""
         train = [image for image in images if not _is_test(image.digest, self._config.test_fraction)]
         test = [image for image in images if _is_test(image.digest, self._config.test_fraction)]
         told = [self._count(train, test), *notes]
         if faults:
             told.append(list_faults(f"{len(images) + len(faults)} files in {shown(self._root)} cannot be used", faults))
-        train_x, train_y, test_x, test_y = *self._arrays(train), *self._arrays(test)
-        self._data = ClientData(train_x, train_y, test_x, test_y, self._classes, told, len(faults))
-        rows = zip((*train, *test), (*train_x, *test_x), strict=True)
-        self._pixels = {image.digest: pixels for image, pixels in rows}
+        data = ClientData(*self._arrays(train), *self._arrays(test), self._classes, told, len(faults))
+        self._cache.share([image.digest for image in (*train, *test)], [*data.train_x, *data.test_x])
+        self._data = data
         self.files = [
             SampleFile(self._classes[image.label], image.digest, shown(image.path.relative_to(self._root)))
             for image in images
@@ -185,13 +155,13 @@ class ImageFolder:
         size = self._config.image_size
         x = np.empty((len(images), self._config.channels, size, size), np.float32)
         for row, image in enumerate(images):
-            x[row] = self._pixels[image.digest]
+            x[row] = self._cache.pixels(image.digest)
         return x, np.array([image.label for image in images], np.int64)
 
     def _count(self, train: Sequence[FoundImage], test: Sequence[FoundImage]) -> str:
         held = {image.label for image in (*train, *test)}
         absent = [name for label, name in enumerate(self._classes) if label not in held]
-        none = f"; none of {', '.join(absent[:20])}" if absent else ""
+        none = f"; none of {', '.join(absent[:_NAMED_AT_MOST])}" if absent else ""
         return f"{shown(self._root)}: {len(train)} images to train on, {len(test)} to test on{none}"
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import secrets
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -71,7 +70,7 @@ def own_secret(folder: Path) -> bytes:
         fresh = path.with_suffix(".new")
         fresh.touch(0o600)
         with fresh.open("wb") as file:
-            file.write(secrets.token_bytes(_SECRET_BYTES))
+            file.write(os.urandom(_SECRET_BYTES))
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(path)

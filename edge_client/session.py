@@ -93,7 +93,9 @@ from wire.messages import (
 MAX_REASON_CHARACTERS = 500
 """Of why a run is declined."""
 
-OF_ONE_RUN = (RefusalCode.FEATURE_DIM, RefusalCode.LABEL_MAP, RefusalCode.MODEL, RefusalCode.LEFT_OUT)
+OF_ONE_RUN = (
+    RefusalCode.FEATURE_DIM, RefusalCode.LABEL_MAP, RefusalCode.MODEL, RefusalCode.DATA_INDEX, RefusalCode.LEFT_OUT,
+)  # fmt: skip
 """Permanent refusals that say nothing of other runs."""
 
 MAX_BROKEN_OFF = 3

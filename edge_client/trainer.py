@@ -138,6 +138,7 @@ class Trainer:
         made = self._states.load_uplink(task.round, task.exchange)
         if made is None:
             started = time.monotonic()
+            self._participant.take_gpu_peak_bytes()
             self._take_samples(task.round)
             self._participant.load(self._states.begin(task.round, task.exchange, task.kept))
             restore_s = time.monotonic() - started
@@ -198,6 +199,7 @@ class Trainer:
             reach("uplink.saved")
         checkpoint_s = restore_s + time.monotonic() - encoded
         timing = Timing.of_seconds(outcome.train_s, outcome.evaluate_s, checkpoint_s, encoded - started)
+        timing = timing._replace(gpu_peak_bytes=self._participant.take_gpu_peak_bytes())
         return [*frames, timing.frame()]
 
     def _noise_secret(self, spec: RunSpec, settings: ClientConfig) -> bytes:
@@ -222,7 +224,8 @@ class Trainer:
                 raise TaskAbandonedError
             if time.monotonic() - reported >= PROGRESS_EVERY_S:
                 reported = time.monotonic()
-                self._pipe.send(encode(Progress(self._run, task.round, task.exchange, done, total)))
+                told = (0, 1) if self._adds_noise else (done, total)  # how many steps there are tells of the samples
+                self._pipe.send(encode(Progress(self._run, task.round, task.exchange, *told)))
 
         return on_progress
 

@@ -56,6 +56,10 @@ class Backend:
     def seed(self, *keys: str | int) -> None:
         """Make what follows draw by these keys of the run's seed."""
 
+    def take_gpu_peak_bytes(self) -> int:
+        """Return the largest memory held on a GPU since the last call, 0 without one."""
+        return 0
+
 
 def backend_of(spec: RunSpec, method: Method, config: Any, device: str, threads: int, constants: Constants) -> Backend:
     """Return what a client with this spec computes with; torch is imported for a net of torch's alone.

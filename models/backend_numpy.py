@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import tempfile
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from models.nets import NetShelf
 from models.nets.affine import AffineNet
 from models.nets.backbone import Constants, check_backbone, file_digest
 from models.nets.onnx_session import OnnxSession
-from models.onnx_export import load_features, project
 from models.spec import ConfigError, RunSpec
 
 _MAX_CACHED_BYTES = 64 << 20
@@ -37,13 +36,15 @@ class NumpyBackend(Backend):
         self._device = device
         self._threads = threads
         self._constants = constants
+        self._held: dict[bytes, np.ndarray] = {}
+        """The features of the samples that were prepared last, by the samples' digests."""
 
     def make_client(self) -> NumpyClient:
         """Return the method's half that numpy computes."""
         return self.method.make_numpy_client(self.spec, self.config)
 
     def prepared(self, client: str, data: ClientData) -> ClientData:
-        """Return the data with features in place of samples, and say what computed them.
+        """Return the data with features in place of samples, new ones computed, and say what computed them.
 
         Raises:
             ConfigError: the file is not the run's, or does not take these samples.
@@ -52,8 +53,12 @@ class NumpyBackend(Backend):
         check_backbone(client, self._constants, file_digest(model.path), "[model] path")
         provider = self._device if model.provider == "auto" else model.provider
         session = OnnxSession(Path(model.path).expanduser(), provider, self._threads, model.provider_fallback)
-        train_x, test_x = (_features(session, samples) for samples in (data.train_x, data.test_x))
-        self.notes = (f"features of {len(train_x)} + {len(test_x)} samples by {session.provider}, {session.versions}",)
+        train_x, of_train = self._features(session, data.train_x)
+        test_x, of_test = self._features(session, data.test_x)
+        held = {**of_train, **of_test}
+        num_new = len(held.keys() - self._held.keys())
+        self.notes = (f"features of {num_new} new samples by {session.provider}, {session.versions}",)
+        self._held = held
         return dataclasses.replace(data, train_x=train_x, test_x=test_x)
 
     def build_net(self, samples: np.ndarray, client: str, shelf: NetShelf | None) -> AffineNet:
@@ -65,6 +70,8 @@ class NumpyBackend(Backend):
 
     def feature_graph(self, net: AffineNet, shape: tuple[int, ...]) -> Any:
         """Return the backbone with the projection behind it."""
+        from models.onnx_export import load_features, project
+
         graph = load_features(Path(self.spec.model.path).expanduser())
         project(graph, net.parameters["projection.weight"], net.parameters["projection.bias"])
         return graph
@@ -73,15 +80,22 @@ class NumpyBackend(Backend):
         """Return the entries of what is trained; there are no buffers."""
         return net.num_parameters, 0
 
+    def _features(self, session: OnnxSession, samples: np.ndarray) -> tuple[np.ndarray, dict[bytes, np.ndarray]]:
+        """Return the features of all samples, float32 [N, W], and each one's by its digest."""
+        width = _width(session, samples)
+        made, digests = _room(len(samples), width), list(map(_digest, samples))
+        new = [row for row, digest in enumerate(digests) if digest not in self._held]
+        for begin in range(0, len(new), _ROWS_AT_A_TIME):
+            rows = new[begin : begin + _ROWS_AT_A_TIME]
+            made[rows] = session.run(samples[rows])[0].reshape(-1, width)
+        for row, digest in enumerate(digests):
+            if digest in self._held:
+                made[row] = self._held[digest]
+        return made, dict(zip(digests, made, strict=True))
 
-def _features(session: OnnxSession, samples: np.ndarray) -> np.ndarray:
-    """Return the features of all samples, float32 [N, W], each computed once."""
-    width = _width(session, samples)
-    made = _room(len(samples), width)
-    for begin in range(0, len(samples), _ROWS_AT_A_TIME):
-        rows = slice(begin, begin + _ROWS_AT_A_TIME)
-        made[rows] = session.run(samples[rows])[0].reshape(-1, width)
-    return made
+
+def _digest(sample: np.ndarray) -> bytes:
+    return hashlib.blake2b(sample.tobytes(), digest_size=16).digest()
 
 
 def _width(session: OnnxSession, samples: np.ndarray) -> int:
@@ -95,5 +109,7 @@ def _width(session: OnnxSession, samples: np.ndarray) -> int:
 def _room(num: int, width: int) -> np.ndarray:
     if num * width * np.dtype(np.float32).itemsize <= _MAX_CACHED_BYTES:
         return np.empty((num, width), np.float32)
-    with tempfile.TemporaryFile() as file:
+    from tempfile import TemporaryFile  # a megabyte that few clients need
+
+    with TemporaryFile() as file:
         return np.memmap(file, np.float32, "w+", shape=(num, width))

@@ -10,6 +10,7 @@ from torch import nn
 
 from models import nets, seeding
 from models.backend import Backend
+from models.device_memory import take_peak_bytes
 from models.methods.api import Method
 from models.nets import NetShelf
 from models.onnx_export import FEATURES, require_onnx
@@ -57,6 +58,10 @@ class TorchBackend(Backend):
     def seed(self, *keys: str | int) -> None:
         """Reset torch's generators."""
         seeding.seed_torch(self.spec.seed, *keys)
+
+    def take_gpu_peak_bytes(self) -> int:
+        """Return the largest memory that tensors have held on a GPU since the last call."""
+        return take_peak_bytes(self.device)
 
 
 class _Features(nn.Module):

@@ -1,4 +1,4 @@
-"""What is done where a batch does not fit on the device: half of it is tried."""
+"""The memory of the device that is computed on: its peak, and half a batch where a whole one does not fit."""
 
 from __future__ import annotations
 
@@ -18,3 +18,12 @@ def halved(size: int, error: torch.OutOfMemoryError) -> int:
     text = f"a batch of {size} samples does not fit into the device's memory: going on with {size // 2} at a time"
     warnings.warn(text, RuntimeWarning, stacklevel=2)
     return size // 2
+
+
+def take_peak_bytes(device: torch.device) -> int:
+    """Return the largest memory that tensors have held on a GPU since the last call, 0 on anything else."""
+    if device.type != "cuda":
+        return 0
+    peak = torch.cuda.max_memory_allocated(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    return int(peak)

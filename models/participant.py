@@ -92,7 +92,7 @@ class Participant:
             data: this client's samples.
             constants: the run constants that the server half made.
             device: `auto` takes a GPU if there is one.
-            threads: for torch; the run's own count by default.
+            threads: of torch or onnxruntime; the run's own count by default.
             shelf: where participants of one process share their nets; `load` must then come before each `perform`.
             secret: what noise follows from, where the run adds some; see `models.privacy`.
 
@@ -122,6 +122,10 @@ class Participant:
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the client's whole state; later training does not change these arrays."""
         return {name: np.array(array) for name, array in self._client.arrays().items()}
+
+    def take_gpu_peak_bytes(self) -> int:
+        """Return the largest memory held on the GPU since the last call, 0 without one."""
+        return self._backend.take_gpu_peak_bytes()
 
     def renew(self, data: ClientData) -> None:
         """Take other samples from now on, as many as there are; net and state stay as they are."""
@@ -275,7 +279,8 @@ class Participant:
         """Return the part of the context that is a task's own."""
         classes = self._plan.classes(task)
         x, y = _samples_in(classes, self._data.train_x, self._data.train_y)
-        counts = np.bincount(y, minlength=self._spec.num_classes).astype(np.int64)
+        counts = np.zeros(self._spec.num_classes, np.int64)
+        counts[classes.start : classes.stop] = self._told_counts()[classes.start : classes.stop]
         moved = self._backend.moved
         return {"train_x": moved(x), "train_y": moved(y), "class_counts": counts, "classes": classes}
 

@@ -71,6 +71,18 @@ class Release:
         noised = self._noised(exact, _LARGEST_CHANGE)
         return ClassStatistics(noised["sums"] * norm, noised["squares"] * norm**2, noised["counts"])
 
+    def class_moments(self, features_BD: np.ndarray, labels_B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return means and variances, float32 [C, D], of all classes: made of the statistics, within what can be.
+
+        Raises:
+            RuntimeError: as above.
+        """
+        norm, told = self._privacy.clip_norm, self.class_statistics(features_BD, labels_B)
+        counts_C = np.maximum(told.counts_C, 1.0)[:, None]
+        means_CD = clipped(told.sums_CD / counts_C, norm)
+        variances_CD = np.clip(told.squares_CD / counts_C - means_CD**2, 0.0, norm**2)
+        return means_CD.astype(np.float32), variances_CD.astype(np.float32)
+
     def class_counts(self, labels_B: np.ndarray) -> np.ndarray:
         """Return noised numbers of samples of all classes, int64 [C], none below 0.
 

@@ -37,7 +37,7 @@ UNASKED_BYTES = 1024 * 1024
 """A larger uplink is offered first and waits for its grant."""
 
 MAX_SOUNDING_BYTES = 60 * 1024
-"""The payload of a sounding; a longer one gets no echo. It fits into the least `[transport] max_message_bytes`."""
+"""A sounding, all frames together; a longer one gets no echo. It fits into any `[transport] max_message_bytes`."""
 
 SOUNDINGS_PER_MINUTE = 64
 """More of one client get no echo."""

@@ -167,6 +167,24 @@ class Refusal(Message, frozen=True, array_like=True):
     exchange: int = 0
 
 
+class Vitals(msgspec.Struct, frozen=True, array_like=True):
+    """What a client's process has counted since it began to join the run; 0 where it does not know.
+
+    Attributes:
+        sent_bytes: TCP payload that it sent, each byte once, on all its connections; this message not included.
+        received_bytes: the same of what came.
+        num_retransmits: segments that it sent again.
+        gpu_peak_bytes: peak memory of its trainer on the GPU.
+        clock_s: its clock, in seconds since the epoch.
+    """
+
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    num_retransmits: int = 0
+    gpu_peak_bytes: int = 0
+    clock_s: float = 0.0
+
+
 class Ping(Message, frozen=True, array_like=True):
     """Asks the peer for a `Pong`.
 
@@ -178,6 +196,7 @@ class Ping(Message, frozen=True, array_like=True):
     client_peak_rss_bytes: int = 0
     trainer_peak_rss_bytes: int = 0
     waits_for: str = ""
+    vitals: Vitals = Vitals()
 
 
 class Pong(Message, frozen=True, array_like=True):
@@ -196,12 +215,13 @@ class Finish(Message, frozen=True, array_like=True):
 
 
 class Goodbye(Message, frozen=True, array_like=True):
-    """The client leaves in order; with its last memory figures."""
+    """The client leaves in order; with its last figures."""
 
     tag: ClassVar[int] = 15
     reason: str
     client_peak_rss_bytes: int = 0
     trainer_peak_rss_bytes: int = 0
+    vitals: Vitals = Vitals()
 
 
 class Sounding(Message, frozen=True, array_like=True):
@@ -252,6 +272,7 @@ class RefusalCode:
     DUPLICATE_CLIENT = "duplicate_client"
     FEATURE_DIM = "feature_dim"
     LABEL_MAP = "label_map"
+    DATA_INDEX = "data_index"
     CLIENT_ID = "client_id"
     MODEL = "model"
     KEY = "key"

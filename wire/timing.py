@@ -1,7 +1,8 @@
-"""How long a client worked on an exchange: a third frame behind an update, measurement only.
+"""What a client measured of its work on an exchange: a third frame behind an update, which decides nothing.
 
 It is apart from the header so that an update holds nothing but what follows from the run, and no message of its own so
-that it wakes nobody. A lost or missing one leaves figures unknown and changes nothing else.
+that it wakes nobody. A lost or missing one leaves figures unknown and changes nothing else. The trainer writes it, and
+its daemon puts in what only the daemon knows.
 """
 
 from __future__ import annotations
@@ -13,29 +14,52 @@ from typing import NamedTuple
 from wire.errors import DecodeError
 from wire.tensors import Buffer
 
-_LAYOUT = struct.Struct("<4I")
+_LAYOUT = struct.Struct("<5I3Qd")
+_OLDEST_BYTES = 16
+"""How long the frame was before protocol 1.3: the first four durations."""
 
 MAX_US = 2**32 - 1
 """A longer duration, more than 71 minutes, is told as this."""
 
 
 class Timing(NamedTuple):
-    """The parts of a client's work on one exchange, in microseconds by its own monotonic clock."""
+    """A client's durations, in microseconds by its own monotonic clock, and what it took beside time.
+
+    Attributes:
+        train_us: training and computing the uplink.
+        evaluate_us: taking in and testing models.
+        checkpoint_us: reading and writing checkpoints.
+        encode_us: encoding the uplink.
+        held_us: from the task's coming to the update's going, all of the above included; 0 if unknown.
+        client_peak_rss_bytes: peak resident memory of the daemon in that time; 0 if unknown.
+        trainer_peak_rss_bytes: the same of the trainer.
+        gpu_peak_bytes: peak memory that the trainer held on the GPU; 0 if unknown or without one.
+        energy_j: what the device's sensors measured in that time, in joules; negative if unknown.
+    """
 
     train_us: int
     evaluate_us: int
     checkpoint_us: int
     encode_us: int
+    held_us: int = 0
+    client_peak_rss_bytes: int = 0
+    trainer_peak_rss_bytes: int = 0
+    gpu_peak_bytes: int = 0
+    energy_j: float = -1.0
 
     @classmethod
     def of_seconds(cls, train_s: float, evaluate_s: float, checkpoint_s: float, encode_s: float) -> Timing:
         """Return the timing of these durations."""
-        parts = (train_s, evaluate_s, checkpoint_s, encode_s)
-        return cls(*(min(MAX_US, max(0, round(part * 1e6))) for part in parts))
+        return cls(*map(microseconds, (train_s, evaluate_s, checkpoint_s, encode_s)))
 
     def frame(self) -> bytes:
         """Return the frame that goes behind an update."""
         return _LAYOUT.pack(*self)
+
+
+def microseconds(duration_s: float) -> int:
+    """Return a duration as it is told."""
+    return min(MAX_US, max(0, round(duration_s * 1e6)))
 
 
 def split_timing(frames: Sequence[Buffer]) -> tuple[Sequence[Buffer], Timing | None]:
@@ -46,6 +70,9 @@ def split_timing(frames: Sequence[Buffer]) -> tuple[Sequence[Buffer], Timing | N
     """
     if len(frames) != 3:
         return frames, None
-    if len(frames[2]) < _LAYOUT.size:
-        raise DecodeError(f"timing: expected at least {_LAYOUT.size} bytes, got {len(frames[2])}")
-    return frames[:2], Timing(*_LAYOUT.unpack_from(frames[2]))
+    content = bytes(frames[2][: _LAYOUT.size])
+    if len(content) < _OLDEST_BYTES:
+        raise DecodeError(f"timing: expected at least {_OLDEST_BYTES} bytes, got {len(content)}")
+    if len(content) < _LAYOUT.size:
+        return frames[:2], Timing(*struct.unpack_from("<4I", content))
+    return frames[:2], Timing(*_LAYOUT.unpack(content))

@@ -58,6 +58,26 @@ def _metrics(run: Run) -> Iterator[Metric]:
     memory = {kind.removesuffix("_peak_rss_bytes"): peak for kind, peak in summary["memory"].items()}
     text = "Largest peak of resident memory."
     yield _labelled(GaugeMetricFamily("protoedge_peak_resident_memory_bytes", text, labels=["process"]), memory)
+    yield from _metrics_of_clients(summary)
+
+
+def _metrics_of_clients(summary: Mapping[str, Any]) -> Iterator[Metric]:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    links = (summary.get("wire") or {}).get("clients", {})
+    for way in ("up", "down"):
+        text = f"TCP payload that the kernel counted, {way}, of all of a client's connections."
+        counted = {client: link[f"{way}_bytes"] for client, link in links.items()}
+        yield _labelled(CounterMetricFamily(f"protoedge_client_{way}_bytes", text, labels=["client"]), counted)
+    again = CounterMetricFamily(
+        "protoedge_client_retransmits", "TCP segments that were sent to a client again.", labels=["client"]
+    )
+    yield _labelled(again, {client: link["num_retransmits"] for client, link in links.items()})
+    rtt = GaugeMetricFamily("protoedge_client_rtt_seconds", "Smoothed round-trip time.", labels=["client"])
+    yield _labelled(rtt, {client: link["rtt_s"] for client, link in links.items()})
+    text = "Energy by the client's own sensors, from its tasks' coming until its updates were made."
+    energy = {client: told.get("energy_j") for client, told in summary.get("clients", {}).items()}
+    yield _labelled(CounterMetricFamily("protoedge_client_energy_joules", text, labels=["client"]), energy)
 
 
 def _labelled(family: Any, figures: Mapping[str, float | None]) -> Metric:

@@ -10,10 +10,13 @@ from typing import Any
 import msgspec
 
 from coordinator.report.reading import Run
-from coordinator.report.series import Flow
+from coordinator.report.series import KINDS, Flow
 
 ROUND_FIGURES = ("status", "reason", "round_s", "coordination_s", "num_accepted", "ok", "failed", "late")
 """What is taken as it stands from the line of a round."""
+
+PEAKS = tuple(f"{name}_bytes" for name in KINDS)
+"""The largest peak of memory in a round, by kind of process."""
 
 TRAFFIC = ("elements", "predicted_elements", "payload_bytes", "predicted_payload_bytes", "encoded_bytes", "wire_bytes")
 
@@ -63,10 +66,14 @@ def rounds_of(run: Run) -> Iterator[dict[str, Any]]:
         for point in found:
             points.setdefault(point.round, {})[rule] = point._asdict()
     sent_bytes, metrics = run.series.sent_bytes, run.series.metrics.items()
+    unknown = {"coordination_s": None} if run.summary["mode"] == "simulate" else {}  # clients take turns there
+    peaks = {f"{name}_bytes": run.series.peaks.get(kind, {}) for name, kind in KINDS.items()}
     for line in run.series.rounds:
         yield {
             "round": line.round,
             **{name: getattr(line, name) for name in ROUND_FIGURES},
+            **unknown,
+            **{name: found.get(line.round) for name, found in peaks.items()},
             "uplink": msgspec.to_builtins(line.up),
             "downlink": msgspec.to_builtins(line.down),
             "sent_bytes": sent_bytes[line.round],
@@ -83,6 +90,6 @@ def _rows(run: Run) -> Iterator[dict[str, Any]]:
             for rule, point in figures["accuracy"].items()
             for name in ("weighted", "mean", "low", "high")
         }
-        plain = {name: figures[name] for name in ("round", *ROUND_FIGURES)}
+        plain = {name: figures[name] for name in ("round", *ROUND_FIGURES, *PEAKS)}
         traffic = {f"{way}.{name}": figures[way][name] for way in ("uplink", "downlink") for name in TRAFFIC}
         yield {**told, **plain, **traffic, "sent_bytes": figures["sent_bytes"], **accuracies}

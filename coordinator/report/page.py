@@ -6,13 +6,21 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from coordinator.device import read_device
+from coordinator.durations import STAGES
+from coordinator.footprint import PEAKS as PEAKS_OF_CLIENTS
 from coordinator.report import plots
 from coordinator.report.prototype_map import plane_of
 from coordinator.report.reading import Run
 from coordinator.report.rendering import Figures, rendered
 from coordinator.report.series import BAND, median_or_none
 from coordinator.report.summary import PEAKS
-from coordinator.report.timeline import Timeline, timeline_of
+from coordinator.report.timeline import AGGREGATE, LINK, MISSING, WAIT, Timeline, timeline_of
+
+SHOWN_SPANS = (*STAGES[:-1], LINK, WAIT, AGGREGATE, MISSING)
+"""What a timeline's legend names."""
+
+NO_FIGURES = {**dict.fromkeys(PEAKS_OF_CLIENTS), "energy_j": None}
 
 MAX_LANES = 100
 """A timeline shows so many clients; those of more are its first."""
@@ -46,6 +54,10 @@ def _content(run: Run) -> dict[str, Any]:
         "traffic": plots.bytes_by_round(series, num_rounds) if series.rounds else None,
         "times": plots.round_times(series, num_rounds, takes_turns),
         "timelines": _timelines(run, takes_turns),
+        "spans": SHOWN_SPANS,
+        "links": (summary.get("wire") or {}).get("clients", {}),
+        "devices": _devices(summary.get("clients", {})),
+        "memory": plots.peaks_by_round(series, num_rounds),
         "clients": _clients(run),
         "peaks": PEAKS,
         "samples": _samples(run.samples),
@@ -91,6 +103,15 @@ def _clients(run: Run) -> list[dict[str, Any]]:
             "turnaround_s": median_or_none(figures.turnaround_s),
         }
         for client, figures in run.series.clients.items()
+    ]
+
+
+def _devices(clients: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return what each client's device is and took, none if no client has said what it is."""
+    return [
+        {**NO_FIGURES, **told, "id": client, "about": read_device(told["device"])}
+        for client, told in clients.items()
+        if told.get("device")
     ]
 
 

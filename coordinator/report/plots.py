@@ -20,9 +20,9 @@ from coordinator.report.chart import (
     scaled_axis,
 )
 from coordinator.report.prototype_map import Plane
-from coordinator.report.series import PARTS, Point, Series
+from coordinator.report.series import KINDS, PARTS, Point, Series
 from coordinator.report.timeline import COORDINATION, takes_of
-from coordinator.report.units import show_accuracy, show_bytes, show_seconds
+from coordinator.report.units import show_accuracy, show_bytes, show_mebibytes, show_seconds
 
 NUM_STYLES = 8
 """Curves are told apart by so many colours and dashes; those of more begin again."""
@@ -109,6 +109,26 @@ def bytes_by_round(series: Series, num_rounds: int) -> Plot:
     ]
     y = scaled_axis("encoded, all clients", [dot.y for curve in curves for dot in curve.dots], BYTES)
     return Plot(round_axis(num_rounds), y, curves, "Traffic of each round")
+
+
+def peaks_by_round(series: Series, num_rounds: int) -> Plot | None:
+    """Plot the largest peak of memory of each kind of process, None if none is known of a round alone."""
+    curves = [
+        Curve(
+            kind,
+            style,
+            [
+                Dot(round, peak, f"round {round}: {kind} {show_mebibytes(peak)}")
+                for round, peak in sorted(peaks.items())
+            ],
+        )
+        for style, kind in enumerate(KINDS.values())
+        if (peaks := series.peaks.get(kind))
+    ]
+    if not curves:
+        return None
+    y = scaled_axis("peak memory", [dot.y for curve in curves for dot in curve.dots], BYTES)
+    return Plot(round_axis(num_rounds), y, curves, "Peak memory of each round, the largest of its kind")
 
 
 def front(labels: Sequence[str], spots: Sequence[tuple[float, float]]) -> Plot:

@@ -19,12 +19,21 @@ import msgspec
 
 from coordinator.commands import COMMANDS
 from coordinator.config import load
+from coordinator.links import Links
 from coordinator.metrics import Ledger
 from coordinator.report.prototype_map import PrototypeSet, of_file, of_frames
 from coordinator.report.series import Series, gather
 from coordinator.report.summary import PEAKS
 from coordinator.run_folder import RunFolder
-from coordinator.stored import read_facts, read_metric_lines, read_position, read_rounds, reading
+from coordinator.stored import (
+    read_devices,
+    read_facts,
+    read_links,
+    read_metric_lines,
+    read_position,
+    read_rounds,
+    reading,
+)
 from coordinator.tally import RoundLine, read_line
 from models import methods
 from models.settings import Tables, read_toml
@@ -77,6 +86,7 @@ class Accounts(NamedTuple):
     others: Callable[[], Iterator[str]]
     facts: Mapping[str, str]
     announced: Mapping[str, Ready]
+    devices: Mapping[str, Mapping[str, Any]]
     state: PrototypeSet | None
     local: Mapping[str, PrototypeSet]
     closed_at_s: Mapping[int, float]
@@ -140,7 +150,7 @@ def _written_accounts(path: Path) -> Accounts:
         return line.startswith('{"kind":"round"')
 
     rounds = [line for line in lines() if is_round(line)]
-    return Accounts(rounds, lambda: (line for line in lines() if not is_round(line)), {}, {}, None, {}, {})
+    return Accounts(rounds, lambda: (line for line in lines() if not is_round(line)), {}, {}, {}, None, {}, {})
 
 
 def _stored_accounts(connection: sqlite3.Connection) -> Accounts:
@@ -159,6 +169,7 @@ def _stored_accounts(connection: sqlite3.Connection) -> Accounts:
         others=lines,
         facts=read_facts(connection),
         announced=dict(_announced(connection)),
+        devices=read_devices(connection),
         state=of_frames(state.header, state.buffer, COMMANDS) if state else None,
         local={client: prototypes for client, prototypes in found.items() if prototypes},
         closed_at_s={record.round: record.started_s for record in records},
@@ -178,9 +189,11 @@ def _summary_so_far(folder: RunFolder, accounts: Accounts, classes: Sequence[str
         sys.path.append(accounts.facts["modules"])
     config = load(folder.config_path, ())
     spec = config.spec(folder.run_id, classes)
-    ledger = Ledger(spec, methods.find(spec.method))
+    ledger = Ledger(spec, methods.find(spec.method), Links(read_links(accounts.facts), lambda route: None))
     for client, ready in accounts.announced.items():
         ledger.announce(client, ready)
+    for client, profile in accounts.devices.items():
+        ledger.device(client, profile)
     ledger.replay(accounts.others())
     ledger.replay(accounts.rounds)
     unknown = {f"memory.{kind}_peak_rss_bytes": "known when the run ends" for kind in PEAKS}

@@ -7,7 +7,16 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from coordinator.report.units import show_accuracy, show_bytes, show_count, show_epsilon, show_mebibytes, show_seconds
+from coordinator.report.units import (
+    show_accuracy,
+    show_bytes,
+    show_count,
+    show_epsilon,
+    show_joules,
+    show_mebibytes,
+    show_seconds,
+    show_skew,
+)
 from models.spec import ConfigError
 
 if TYPE_CHECKING:
@@ -20,8 +29,10 @@ FILTERS: dict[str, Callable[[float], str]] = {
     "bytes": show_bytes,
     "count": show_count,
     "epsilon": show_epsilon,
+    "joules": show_joules,
     "mebibytes": show_mebibytes,
     "seconds": show_seconds,
+    "skew": show_skew,
 }
 """How a template shows a figure, by unit."""
 

@@ -22,6 +22,16 @@ PARTS = ("train", "evaluate", "checkpoint", "encode")
 """What a client's work consists of, in the order in which it is done."""
 
 
+KINDS = {
+    "trainer_peak_rss": "trainer",
+    "gpu_peak": "trainer, on the GPU",
+    "client_peak_rss": "client",
+    "aggregator_peak_rss": "aggregator",
+    "coordinator_peak_rss": "coordinator",
+}
+"""What the peaks of memory in a line are of."""
+
+
 class Point(NamedTuple):
     """One rule in one completed round: over all samples, the plain mean over clients, and the clients' band."""
 
@@ -83,6 +93,7 @@ class Series:
         metrics: what the server half tells, by name and round.
         shown: the rounds whose exchanges are kept in `timeline`.
         timeline: by round, its lines in order.
+        peaks: by kind of process and round, its largest peak of memory where that is known of the round alone.
     """
 
     rounds: Sequence[RoundLine]
@@ -93,6 +104,7 @@ class Series:
     metrics: dict[str, dict[int, float]] = field(default_factory=dict)
     shown: Mapping[int, str] = field(default_factory=dict)
     timeline: dict[int, list[ClientLine | ExchangeLine]] = field(default_factory=dict)
+    peaks: dict[str, dict[int, int]] = field(default_factory=dict)
 
     @property
     def sent_bytes(self) -> dict[int, int]:
@@ -113,6 +125,8 @@ def gather(rounds: Sequence[RoundLine], lines: Iterable[Line]) -> Series:
                 booked[line.client] = merged(booked.get(line.client), score)
         elif isinstance(line, ExchangeLine):
             _book_exchange(series, line)
+    for line in rounds:
+        _book_peaks(series, line)
     completed = [line.round for line in rounds if line.status == "completed"]
     series.accuracy = _accuracy({round: scores[round] for round in completed if round in scores})
     series.clients = dict(sorted(series.clients.items()))
@@ -138,11 +152,20 @@ def _book_client(series: Series, line: ClientLine) -> None:
         return
     client.book(line)
     series.exchanges.setdefault(line.exchange, Flow()).book(line)
+    _book_peaks(series, line)
     work = series.work.setdefault(line.round, {}).setdefault(line.client, dict.fromkeys(PARTS, 0.0))
     for part in PARTS:
         work[part] += getattr(line, f"{part}_s") or 0.0
     if line.round in series.shown:
         series.timeline.setdefault(line.round, []).append(line)
+
+
+def _book_peaks(series: Series, line: ClientLine | RoundLine) -> None:
+    for kind in KINDS:
+        peak_bytes = getattr(line, f"{kind}_bytes", None)
+        if peak_bytes is not None:
+            found = series.peaks.setdefault(KINDS[kind], {})
+            found[line.round] = max(peak_bytes, found.get(line.round, 0))
 
 
 def _book_exchange(series: Series, line: ExchangeLine) -> None:

@@ -11,8 +11,12 @@ import numpy as np
 
 from coordinator.accounts import RoundAccount
 from coordinator.accuracy import Accuracies
+from coordinator.durations import MeanDurations
+from coordinator.footprint import Footprints
+from coordinator.links import Link
 from coordinator.prediction import classes_held
 from coordinator.privacy import EXTRA, privacy_summary
+from coordinator.report.wire import SOURCES, wire_source, wire_summary, wire_total
 from coordinator.tally import Cost, Refusals, RoundLine, Traffic
 from coordinator.task_scores import TaskScores
 from models.methods.api import Method
@@ -21,8 +25,6 @@ from wire.messages import Ready
 
 PEAKS = ("coordinator", "aggregator", "client", "trainer")
 """The kinds of process whose peak resident memory a summary holds."""
-
-WIRE_BYTES_SOURCE = "computed: ZMTP framing without TCP headers"
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,9 @@ class Totals:
     announced: Mapping[str, Ready]
     accuracies: Accuracies
     tasks: TaskScores
+    links: Mapping[str, Link]
+    durations: MeanDurations
+    footprints: Footprints
     base: int
     num_releases: Mapping[str, int]
 
@@ -62,6 +67,7 @@ def make_summary(
     rule = method.default_rule if spec.evaluation.rule == "auto" else spec.evaluation.rule
     completed = totals.completed
     tasks = totals.tasks.summary({line.round for line in completed})
+    wire = _wire(totals) if mode != "simulate" else None
     summary: dict[str, Any] = {
         "run_id": spec.run_id,
         "method": spec.method,
@@ -74,24 +80,32 @@ def make_summary(
         "accuracy": _headline(rule, totals),
         "accuracy_by_rule": {rule: _accuracy(rule, totals) for rule in method.rules},
         **({"tasks": tasks} if tasks else {}),
-        "uplink": _traffic(totals.up, mode),
-        "downlink": _traffic(totals.down, mode),
+        "uplink": {**_traffic(totals.up, mode), "wire_bytes": wire and wire_total(wire, "uplink")},
+        "downlink": {**_traffic(totals.down, mode), "wire_bytes": wire and wire_total(wire, "downlink")},
         "init": {key: figure for key, figure in _traffic(totals.init, mode).items() if key in Cost._fields},
         "evaluation": {
             "accepted": totals.evaluation.num_accepted,
             "uplink": _traffic(totals.evaluation.up, mode),
             "downlink": _traffic(totals.evaluation.down, mode),
         },
-        "wire_bytes_source": None if mode == "simulate" else WIRE_BYTES_SOURCE,
+        "wire": wire,
+        "wire_bytes_source": wire and SOURCES[wire["source"]],
         "global_hash": [line.global_hash for line in totals.rounds],
         "round_s": _spread([line.round_s for line in completed]),
         "coordination_s": _spread([None if mode == "simulate" else line.coordination_s for line in completed]),
+        "time_s": totals.durations.means(),
         "memory": {key: memory.get(key) or None for key in (f"{kind}_peak_rss_bytes" for kind in PEAKS)},
+        "gpu_peak_bytes": memory.get("gpu_peak_bytes"),
+        "energy": totals.footprints.energy(),
         "updates": {"accepted": totals.num_accepted, **msgspec.to_builtins(totals.refusals)},
-        "clients": {client: _client(ready) for client, ready in sorted(totals.announced.items())},
+        "clients": {
+            client: {**_client(ready), **totals.footprints.client(client)}
+            for client, ready in sorted(totals.announced.items())
+        },
         **privacy_summary(spec.privacy, totals.num_releases, mode),
         "versions": dict(versions),
     }
+    reasons = {"energy.total_j": totals.footprints.energy_reason(), **reasons}
     return {**summary, "null_reasons": {path: reasons.get(path) or _reason(path, mode) for path in _nulls(summary)}}
 
 
@@ -108,8 +122,15 @@ def _accuracy(rule: str, totals: Totals) -> dict[str, Any]:
     return {**weighted._asdict(), "mean": mean._asdict()}
 
 
+def _wire(totals: Totals) -> dict[str, Any]:
+    source = wire_source(totals.links, totals.clients)
+    evaluation = (totals.evaluation.up, totals.evaluation.down)
+    return wire_summary(source, totals.links, (totals.up, totals.down), evaluation, totals.init)
+
+
 def _traffic(traffic: Traffic, mode: str) -> dict[str, int | None]:
     figures: dict[str, int | None] = msgspec.structs.asdict(traffic)
+    del figures["computed_wire_bytes"]
     return {**figures, "wire_bytes": None} if mode == "simulate" else figures
 
 
@@ -142,7 +163,9 @@ def _nulls(content: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
 
 def _reason(path: str, mode: str) -> str:
     top, _, rest = path.partition(".")
-    if "wire_bytes" in path:
+    if path.startswith("wire.clients.") or (rest.endswith(("_rss_bytes", "gpu_peak_bytes")) and top == "clients"):
+        return "the client has not said so"
+    if path.startswith("wire") or "wire_bytes" in path:
         return "nothing travels in a simulation" if mode == "simulate" else "the bytes of a message are not known"
     if "predicted" in rest:
         return "a client has not announced itself since the restart"
@@ -157,5 +180,9 @@ def _reason(path: str, mode: str) -> str:
         "round_s": "no round was completed without a restart",
         "coordination_s": "no round was completed without a restart",
         "memory": "not measured here",
+        "time_s": "nothing travels in a simulation" if mode == "simulate" else "no client has said how long it took",
+        "energy": "no client has measured any",
+        "gpu_peak_bytes": "no client has said that it computed on a GPU",
+        "clients": "the client has not measured it",
         "privacy": f"the accounting library is not installed here: {EXTRA}",
     }.get(top, "not measured")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from coordinator.report.summary import PEAKS
-from coordinator.report.units import show_accuracy, show_bytes, show_count, show_mebibytes, show_seconds
+from coordinator.report.units import show_accuracy, show_bytes, show_count, show_joules, show_mebibytes, show_seconds
 
 WIDTH = 100
 
@@ -52,7 +52,7 @@ class _Figures:
 def final_table(summary: Mapping[str, Any]) -> str:
     """Return the table of a run, from the content of its `summary.json`."""
     figures = _Figures(summary)
-    sections = (_accuracy(summary, figures), _traffic(figures), _time(figures), _memory(figures))
+    sections = (_accuracy(summary, figures), _traffic(figures), _time(figures), _memory(figures), _energy(figures))
     lines = [_shortened(_title(summary)), *(line for section in sections for line in ("", *section))]
     return "\n".join(lines)
 
@@ -92,11 +92,20 @@ def _traffic(figures: _Figures) -> list[str]:
         up, down = ((*path, "encoded_bytes") if path else () for path in way)
         return figures.row(label, [show_bytes] * 4, up, (), down, ())
 
+    rounds_on_the_wire = figures.row(
+        "  in rounds",
+        [show_bytes] * 4,
+        ("wire", "uplink", "rounds_bytes"),
+        (),
+        ("wire", "downlink", "rounds_bytes"),
+        (),
+    )
     rows = [
         row("elements", show_count, "elements", "predicted_elements"),
         row("payload", show_bytes, "payload_bytes", "predicted_payload_bytes"),
         row("encoded", show_bytes, "encoded_bytes"),
         row("on the wire", show_bytes, "wire_bytes"),
+        rounds_on_the_wire,
         apart("run constants, encoded", (), ("init",)),
         apart("last evaluation, encoded", ("evaluation", "uplink"), ("evaluation", "downlink")),
     ]
@@ -114,6 +123,11 @@ def _time(figures: _Figures) -> list[str]:
 def _memory(figures: _Figures) -> list[str]:
     rows = [figures.row(kind, [show_mebibytes], ("memory", f"{kind}_peak_rss_bytes")) for kind in PEAKS]
     return aligned(Row("peak memory (largest of its kind)", ("resident",)), rows)
+
+
+def _energy(figures: _Figures) -> list[str]:
+    row = figures.row("all devices, measured", [show_joules], ("energy", "total_j"))
+    return aligned(Row("energy", ("joules",)), [row])
 
 
 def _shown(figure: Any, show: Show) -> str:

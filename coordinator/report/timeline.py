@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from coordinator.durations import STAGES
 from coordinator.report.series import PARTS, Series
 from coordinator.tally import ClientLine, ExchangeLine, RoundLine
 
@@ -52,12 +53,14 @@ def timeline_of(round: int, lines: Sequence[ClientLine | ExchangeLine], takes_tu
     lanes: dict[str, list[Span]] = {}
     start_s = 0.0
     for clients, exchange in _exchanges(lines):
+        aggregate_s = exchange.aggregate_s or 0.0
         turn_s = max((line.turnaround_s for line in clients if line.turnaround_s is not None), default=0.0)
         end_s = start_s + (turn_s if takes_turns else exchange.exchange_s)
-        if turn_s and not takes_turns:
-            own.append(Span(AGGREGATE, min(start_s + turn_s, end_s), end_s))
+        if aggregate_s and not takes_turns:
+            own.append(Span(AGGREGATE, end_s - aggregate_s, end_s))
         for line in clients:
-            lanes.setdefault(line.client, []).extend(_spans(line, start_s, start_s if takes_turns else end_s))
+            until_s = start_s if takes_turns else end_s - aggregate_s
+            lanes.setdefault(line.client, []).extend(_spans(line, start_s, until_s))
         start_s = end_s
     rows = [Lane(client, spans) for client, spans in sorted(lanes.items())]
     return Timeline(round, start_s, rows if takes_turns else [Lane("coordinator", own), *rows])
@@ -88,16 +91,20 @@ def _exchanges(
 
 
 def _spans(line: ClientLine, start_s: float, end_s: float) -> list[Span]:
-    """Return a client's spans in one exchange; what it took to be sent and taken in is put behind its work."""
+    """Return a client's spans in one exchange, which ends for it when nobody is waited for any more.
+
+    Where a client has not said for how long it held the task, what it took to be sent and taken in stands behind its
+    work.
+    """
     if line.status == "missing":
         return [Span(MISSING, start_s, end_s)] if end_s > start_s else []
     spans, at = [], start_s
-    for part in PARTS:
-        took = getattr(line, f"{part}_s") or 0.0
-        spans.append(Span(part, at, at + took))
+    for stage in STAGES[:-1]:
+        took = getattr(line, f"{stage}_s") or 0.0
+        spans.append(Span(stage, at, at + took))
         at += took
     there = start_s + (line.turnaround_s or 0.0)
-    if there > at:
+    if line.queue_s is None and there > at:
         spans.append(Span(LINK, at, there))
         at = there
     if end_s > at:

@@ -42,6 +42,20 @@ def show_count(count: float) -> str:
     return f"{count:,}"
 
 
+def show_joules(energy_j: float) -> str:
+    """Return an energy such as `4.2 mJ`, `0.52 J`, `31.0 J` or `4.2 kJ`."""
+    if energy_j < 0.0995:
+        return f"{1000 * energy_j:.1f} mJ"
+    if energy_j >= 9999.5:
+        return f"{energy_j / 1000:,.1f} kJ"
+    return f"{energy_j:.2f} J" if energy_j < 9.995 else f"{energy_j:,.1f} J"
+
+
+def show_skew(skew_s: float) -> str:
+    """Return how far a clock is ahead, such as `+1.2 ms` or `-3.00 s`."""
+    return f"{'-' if skew_s < 0 else '+'}{show_seconds(abs(skew_s))}"
+
+
 def show_epsilon(epsilon: float) -> str:
     """Return the epsilon of differential privacy, such as `2.38`, never as less than it is."""
     return f"{math.ceil(100 * epsilon) / 100:,.2f}"

@@ -14,7 +14,7 @@ from coordinator.run_folder import RunFolder
 from coordinator.service.hosted import Plan
 from coordinator.service.orders import Cancel, Done, ListRuns, Resume, Runs, RunState, Stop, Submit
 from coordinator.service.queue import Entry
-from coordinator.service.requirements import count_unmet
+from coordinator.service.requirements import count_unmet, unmet
 from models.data import dataset_classes
 from models.settings import read_toml, refusal
 from models.spec import ConfigError, nearest
@@ -134,8 +134,10 @@ class Clerk:
             return f"waiting for another run to end (max_concurrent_runs = {most})"
         num_free = len(self._service.free_for(config))
         fails = count_unmet(config, (guest.device for guest in guests.values()))
-        num_busy = len(guests) - num_free - fails.total()
-        reasons = [f"{num_busy} in other runs"] if num_busy > 0 else []
+        num_busy = sum(self._service.is_busy(guest) and not unmet(config, guest.device) for guest in guests.values())
+        num_twins = len(guests) - num_free - num_busy - fails.total()
+        reasons = [f"{num_busy} in other runs"] if num_busy else []
+        reasons += [f"{num_twins} with a part of the data that another has"] if num_twins else []
         reasons += [f"{count} without {fault}" for fault, count in sorted(fails.items())]
         here = f"waiting for clients {num_free}/{config.min_available_clients}, {len(guests)} are here"
         return here + (f": {'; '.join(reasons)}" if reasons else "")

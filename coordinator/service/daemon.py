@@ -15,7 +15,7 @@ import asyncio
 import subprocess
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
 
 from coordinator.app import end_by
@@ -29,7 +29,7 @@ from coordinator.service.desk import Desk
 from coordinator.service.foyer import Events, Foyer, Guest
 from coordinator.service.hosted import Hosted, Plan
 from coordinator.service.queue import FILE, Entry, Queue
-from coordinator.service.requirements import unmet
+from coordinator.service.requirements import data_index, unmet
 from coordinator.service.settings import ServiceConfig
 from coordinator.store import StoreError
 from coordinator.turned_away import TurnedAway
@@ -38,6 +38,7 @@ from wire.encoding import encode
 from wire.exit_codes import ExitCode
 from wire.messages import Decline, Goodbye, Ping, Pong, Standby
 from wire.sockets.service import ServiceManager
+from wire.sockets.tcp import Counters
 from wire.sockets.zeromq import AddressInUseError
 
 TICK_S = 0.5
@@ -74,7 +75,8 @@ class Service:
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[str] = self._loop.create_future()
         end_by(self._end, say)
-        self._door = Door(self.config.transport, self._keys, self._on_arrival, self._on_barred, self._turned_away)
+        heard = (self._on_arrival, self._on_barred, self._turned_away, self._on_ended)
+        self._door = Door(self.config.transport, self._keys, *heard)
         events = Events(self._on_came, self._on_gone, self._turned_away.add)
         idle_s = self.config.service.idle_heartbeat_s
         self.foyer = Foyer(idle_s, self._door.send, self._door.quiet_s, events)
@@ -82,7 +84,7 @@ class Service:
         self._take_up()
         say(f"listening on {self._door.address}")
         self._tick()
-        self._manager.ready()
+        self._manager.ready(self._loop)
         reason = await self._ended
         self._manager.stopping()
         await self._close(reason)
@@ -125,19 +127,28 @@ class Service:
         if self._ended.done():
             return
         for hosted in self.hosted.values():
-            free = (guest for guest in self.free_for(hosted.plan.config) if hosted.may_have(guest))
-            self._bring(hosted, free)
+            self._bring(hosted)
         for plan in list(self.plans.values()):
             if len(self.hosted) >= self.config.service.max_concurrent_runs:
                 return
             if len(self.free_for(plan.config)) >= plan.config.min_available_clients:
                 self._host(plan)
 
-    def free_for(self, config: RunConfig) -> list[Guest]:
-        """Return the clients that are in no run and meet what this one requires, by id."""
-        busy = {client for hosted in self.hosted.values() for client in hosted.clients}
-        guests = (guest for client, guest in sorted(self.foyer.guests.items()) if client not in busy)
-        return [guest for guest in guests if not unmet(config, guest.device)]
+    def is_busy(self, guest: Guest) -> bool:
+        """Say whether a client is in a run."""
+        return self._run_of(guest) is not None
+
+    def free_for(self, config: RunConfig, members: Collection[str] = ()) -> list[Guest]:
+        """Return who may be brought into a run with these members, by id: one for each part of its data."""
+        guests = self.foyer.guests
+        taken = {data_index(guests[client].device) for client in members if client in guests}
+        found = []
+        for guest in (guests[client] for client in sorted(guests)):
+            index = data_index(guest.device)
+            if not (self.is_busy(guest) or unmet(config, guest.device) or (index is not None and index in taken)):
+                taken.add(index)
+                found.append(guest)
+        return found
 
     async def over(self, run_id: str) -> None:
         """Wait until a run is over, END_S at most."""
@@ -176,17 +187,18 @@ class Service:
             hosted.clients -= other.clients
         self.hosted[run_id] = hosted
         self._seeing[run_id] = self._loop.create_task(self._see_through(hosted))
-        self._bring(hosted, self.free_for(plan.config))
+        self._bring(hosted)
         self._loop.call_soon(self._introduce, hosted)  # after the task's first step, which opens the run's port
 
     def _introduce(self, hosted: Hosted) -> None:
         for client in sorted(hosted.clients & self.foyer.guests.keys()):
-            hosted.greet(self.foyer.guests[client])
+            hosted.take_in(self.foyer.guests[client])
 
-    def _bring(self, hosted: Hosted, guests: Iterable[Guest]) -> None:
-        for guest in guests:
-            if hosted.num_free > 0:
-                hosted.greet(guest)
+    def _bring(self, hosted: Hosted) -> None:
+        """Let a run have the clients that it lacks, as far as they are there."""
+        for guest in self.free_for(hosted.plan.config, hosted.clients):
+            if hosted.num_free > 0 and hosted.may_have(guest):
+                hosted.take_in(guest)
 
     async def _see_through(self, hosted: Hosted) -> None:
         reason = ""
@@ -243,11 +255,19 @@ class Service:
     def _on_barred(self, route: bytes, reason: str) -> None:
         self.foyer.bar(route, reason, self._loop.time())
 
+    def _on_ended(self, route: bytes, counters: Counters | None) -> None:
+        """Take note that a connection is no more; a run waits until its client is silent, as it may come back."""
+        for hosted in self.hosted.values():
+            hosted.end_of(route, counters)
+        guest = self.foyer.guest_at(route)
+        if guest is not None and guest.stays and self._run_of(guest) is None:
+            self.foyer.bar(route, "its connection is gone", self._loop.time())
+
     def _on_came(self, guest: Guest) -> None:
         hosted = self._run_of(guest)
         self._tell_standby(guest, hosted.run_id if hosted is not None else "")
         if hosted is not None:
-            hosted.greet(guest)
+            hosted.come_back(guest)
         else:
             say(f"{guest.client} is here")
             self.fill()

@@ -87,6 +87,11 @@ class Foyer:
         self._obey(self._membership.heard(route, at))
         return self.guests[client]
 
+    def guest_at(self, route: bytes) -> Guest | None:
+        """Return the guest that speaks by a connection, None if nobody does."""
+        client = self._membership.client_at(route)
+        return self.guests[client] if client is not None else None
+
     def leave(self, route: bytes, reason: str, at: float) -> None:
         """Let a client go."""
         self._obey(self._membership.goodbye(route, reason, at))

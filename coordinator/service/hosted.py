@@ -12,7 +12,7 @@ from pathlib import Path
 from coordinator.config import RunConfig, load
 from coordinator.daemon import Coordinator
 from coordinator.display import Display
-from coordinator.door import Arrival, Frames, OnArrival, OnBarred, Port
+from coordinator.door import Arrival, Frames, OnArrival, OnBarred, OnEnded, Port
 from coordinator.record import RunRecord, outcome_of
 from coordinator.run_folder import RunFolder
 from coordinator.service.foyer import Guest
@@ -21,6 +21,7 @@ from models.data import dataset_classes
 from models.spec import RunSpec
 from wire.exit_codes import ExitCode
 from wire.messages import Goodbye
+from wire.sockets.tcp import Counters
 
 
 @dataclass(frozen=True)
@@ -50,10 +51,12 @@ class Passage:
         self._door = door
         self._on_arrival: OnArrival | None = None
         self._on_barred: OnBarred | None = None
+        self._on_ended: OnEnded | None = None
+        self._before: dict[bytes, Counters] = {}
 
-    def open(self, on_arrival: OnArrival, on_barred: OnBarred, turned_away: TurnedAway) -> Port:
+    def open(self, on_arrival: OnArrival, on_barred: OnBarred, turned_away: TurnedAway, on_ended: OnEnded) -> Port:
         """Hand on to these what comes, until it is closed again; what the door turns away is the door's affair."""
-        self._on_arrival, self._on_barred = on_arrival, on_barred
+        self._on_arrival, self._on_barred, self._on_ended = on_arrival, on_barred, on_ended
         return self
 
     @property
@@ -76,6 +79,31 @@ class Passage:
         if self._on_barred is not None:
             self._on_barred(route, reason)
 
+    def count_from_now(self, route: bytes) -> None:
+        """Leave out what a connection has come to so far, in other runs and between them."""
+        counters = self._door.counters(route)
+        if counters is not None:
+            self._before.setdefault(route, counters)
+
+    def ended(self, route: bytes, counters: Counters | None) -> None:
+        """Hand on that a connection is no more, and what it came to in this run."""
+        if self._on_ended is not None:
+            self._on_ended(route, self._since(route, counters))
+
+    def counters(self, route: bytes) -> Counters | None:
+        """Return what a connection has come to in this run."""
+        return self._since(route, self._door.counters(route))
+
+    def _since(self, route: bytes, counters: Counters | None) -> Counters | None:
+        before = self._before.get(route)
+        if counters is None or before is None:
+            return counters
+        return counters._replace(
+            sent_bytes=counters.sent_bytes - before.sent_bytes,
+            received_bytes=counters.received_bytes - before.received_bytes,
+            num_retransmits=counters.num_retransmits - before.num_retransmits,
+        )
+
     def quiet_s(self, route: bytes) -> float | None:
         """Return what the door knows."""
         return self._door.quiet_s(route)
@@ -86,7 +114,7 @@ class Passage:
 
     def close(self) -> None:
         """Hand on nothing more; the door stays open for others."""
-        self._on_arrival = self._on_barred = None
+        self._on_arrival = self._on_barred = self._on_ended = None
 
 
 class Hosted:
@@ -145,14 +173,24 @@ class Hosted:
             self._outcome = outcome
             asyncio.get_running_loop().call_soon(self._coordinator.end, ExitCode.INTERRUPTED, reason)
 
-    def greet(self, guest: Guest) -> None:
-        """Take in a client, or have one that is in it come back."""
+    def take_in(self, guest: Guest) -> None:
+        """Let a client that was in no run have a part in this one."""
         self.clients.add(guest.client)
+        if self._passage.is_open:
+            self._passage.count_from_now(guest.arrival.route)
+            self._passage.hear(guest.arrival)
+
+    def come_back(self, guest: Guest) -> None:
+        """Hear the hello of a client that is in it, on a new connection."""
         self._passage.hear(guest.arrival)
 
     def hear(self, arrival: Arrival) -> None:
         """Take what one of its clients says."""
         self._passage.hear(arrival)
+
+    def end_of(self, route: bytes, counters: Counters | None) -> None:
+        """Take note of what the connection of one of its clients came to."""
+        self._passage.ended(route, counters)
 
     def miss(self, guest: Guest, reason: str) -> None:
         """Take note that a client's connection is no more."""

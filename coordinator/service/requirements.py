@@ -24,6 +24,12 @@ def count_unmet(config: RunConfig, devices: Iterable[Mapping[str, Any]]) -> Coun
     return Counter(fault for device in devices if (fault := unmet(config, device)))
 
 
+def data_index(device: Mapping[str, Any]) -> int | None:
+    """Return which part of the run's data a device has, None if it has none."""
+    index = device.get("data_index")
+    return index if isinstance(index, int) else None
+
+
 def _unmet(config: RunConfig, device: Mapping[str, Any]) -> Iterator[str]:
     wanted = config.require
     for key, needed in (("tags", wanted.tags), ("classes", wanted.classes)):
@@ -35,8 +41,8 @@ def _unmet(config: RunConfig, device: Mapping[str, Any]) -> Iterator[str]:
         yield "cuda"
     if wanted.source and device.get("source") != wanted.source:
         yield f"source = {wanted.source!r}"
-    index = device.get("index")
-    if isinstance(index, int) and not 0 <= index < config.data.num_clients:
+    index = data_index(device)
+    if index is not None and not 0 <= index < config.data.num_clients:
         yield f"a [data] index below num_clients = {config.data.num_clients}"
 
 

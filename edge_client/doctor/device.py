@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 
+from edge_client.device import board, cpu, profile
 from edge_client.doctor.finding import Finding, found
+from edge_client.sensors import find_sensors, told_of
 from wire.exit_codes import ExitCode
 from wire.sockets.zeromq import has_curve, libzmq_version
 from wire.version import PROTOCOL_VERSION
@@ -44,8 +46,11 @@ def examine_device(folder: Path) -> Iterator[Finding]:
     looks: tuple[tuple[str, Callable[[], Finding | str]], ...] = (
         ("protoedge", lambda: f"{_version('protoedge')}, protocol {PROTOCOL_VERSION}"),
         ("python", lambda: f"{platform.python_version()} ({sys.executable})"),
-        ("system", lambda: f"{platform.system()} {platform.release()}, {platform.machine()}, {_board()}"),
-        ("cpu", lambda: f"{_cpu()}, {len(os.sched_getaffinity(0))} of {os.cpu_count()} cores usable"),
+        (
+            "system",
+            lambda: f"{platform.system()} {platform.release()}, {platform.machine()}, {board() or 'unnamed board'}",
+        ),
+        ("cpu", lambda: f"{cpu() or 'unnamed CPU'}, {len(os.sched_getaffinity(0))} of {os.cpu_count()} cores usable"),
         ("memory", _memory),
         ("disk", lambda: _disk(folder)),
         ("descriptors", _descriptors),
@@ -54,6 +59,7 @@ def examine_device(folder: Path) -> Iterator[Finding]:
         ("torch", _torch),
         ("onnxruntime", _onnxruntime),
         ("sensors", lambda: _sensors(Path("/"))),
+        ("told at join", _told_at_join),
     )
     for name, look in looks:
         yield found(name, look)
@@ -66,16 +72,9 @@ def _version(package: str) -> str:
         return NOT_INSTALLED
 
 
-def _board() -> str:
-    model = Path("/proc/device-tree/model")
-    return model.read_text().strip("\0 \n") if model.exists() else "no device tree"
-
-
-def _cpu() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.lower().startswith(("model name", "hardware")):
-            return line.partition(":")[2].strip()
-    return "unnamed CPU"
+def _told_at_join() -> str:
+    """Return what a coordinator hears of this device."""
+    return ", ".join(f"{name} {told}" for name, told in {**profile(), **told_of(find_sensors())}.items())
 
 
 def _memory() -> Finding:

@@ -13,9 +13,6 @@ from wire.messages import Echo, Refusal, Sounding
 from wire.sockets.zeromq import Context, Dealer, Loss
 from wire.version import PROTOCOL_VERSION
 
-ECHO_S = 10.0
-"""How long an echo may take."""
-
 MAX_BYTES = 1 << 20
 """Longer than any echo."""
 
@@ -50,7 +47,7 @@ class Line:
         """End the connection."""
         self._dealer.close()
 
-    async def sound(self, packed: Packed, returns: bool = False, times: int = 1) -> Heard:
+    async def sound(self, packed: Packed, within_s: float, returns: bool = False, times: int = 1) -> Heard:
         """Send a sounding, or so many behind each other, and return what was heard of the last.
 
         Raises:
@@ -62,9 +59,9 @@ class Line:
             self._number += 1
             self._dealer.send(encode(Sounding(version, self._number, returns), packed))
         try:
-            echo = await asyncio.wait_for(self._heard, ECHO_S)
+            echo = await asyncio.wait_for(self._heard, within_s)
         except asyncio.TimeoutError:
-            raise UnansweredError(f"no echo within {ECHO_S:g} s") from None
+            raise UnansweredError(f"no echo within {within_s:g} s") from None
         took_s = time.perf_counter() - began
         if isinstance(echo, UnansweredError):
             raise echo

@@ -28,14 +28,20 @@ from wire.sockets.names import look_up
 from wire.sockets.zeromq import Context, Loss
 from wire.version import PROTOCOL_VERSION
 
-CONNECT_S = 5.0
-"""How long a connection may take."""
+CONNECT_S, ECHO_S = 5.0, 10.0
+"""How long a connection may take, and the echo of a short sounding."""
 
 NUM_SOUNDINGS = 5
 """Short ones, of which the median is the round-trip time."""
 
 NUM_LONG = 8
 """Long ones behind each other, which tell the bandwidth."""
+
+LONG_BYTES = MAX_SOUNDING_BYTES - 256
+"""The payload of a long one, which has a header as well."""
+
+ENOUGH_S, LONG_S = 0.5, 60.0
+"""From when on a long one tells enough by itself, and how long it may take."""
 
 MAX_SKEW_S = 2.0
 """Clocks that are further apart make logs and expiry dates hard to read."""
@@ -106,9 +112,9 @@ async def _soundings(address: str, keys: Keys | None, client: str) -> AsyncItera
     context = Context(io_threads=1)
     line = Line(context, address, keys)
     try:
-        first = await line.sound(_filler(0))
+        first = await line.sound(_filler(0), ECHO_S)
         yield _enrolment(first.echo, client)
-        heard = [await line.sound(_filler(0)) for _ in range(NUM_SOUNDINGS)]
+        heard = [await line.sound(_filler(0), ECHO_S) for _ in range(NUM_SOUNDINGS)]
         yield _clock(min(heard, key=lambda each: each.took_s))
         round_trip_s = statistics.median(each.took_s for each in heard)
         yield Finding("round trip", f"{round_trip_s * 1000:.1f} ms", figures={"round_trip_s": round_trip_s})
@@ -151,28 +157,31 @@ def _clock(heard: Heard) -> Finding:
     direction = "behind" if ahead_s > 0 else "ahead of"
     told = f"{abs(ahead_s):.3f} s {direction} the coordinator's, to {off_s:.3f} s"
     advice = "set both clocks by a time server: timedatectl set-ntp true" if abs(ahead_s) - off_s > MAX_SKEW_S else ""
-    return Finding("clock", told, advice, figures={"ahead_s": -ahead_s, "uncertainty_s": off_s})
+    return Finding("clock", told, advice, figures={"behind_s": ahead_s, "uncertainty_s": off_s})
 
 
 async def _bandwidth(line: Line, round_trip_s: float) -> Finding:
-    """Measure with long soundings; where they are hardly slower than empty ones, more is not known than that.
-
-    What comes back does so while the rest still goes out, so down may be faster than it looks, and up hides it.
-    """
-    filler = _filler(MAX_SOUNDING_BYTES)
-    up_s = (await line.sound(filler, times=NUM_LONG)).took_s
-    both_s = (await line.sound(filler, returns=True, times=NUM_LONG)).took_s
-    up, down = (_rate(seconds - round_trip_s) for seconds in (up_s, both_s))
+    """Measure both ways; what comes back does so while the rest still goes out, so down may be faster than it looks."""
+    up, down = [await _rate(line, returns, round_trip_s) for returns in (False, True)]
     figures = {"up_bytes_per_s": up, "least_down_bytes_per_s": down}
     return Finding("bandwidth", f"up {_shown(up)}, down at least {_shown(down)}", figures=figures)
 
 
-def _rate(seconds: float) -> float | None:
-    return NUM_LONG * MAX_SOUNDING_BYTES / seconds if seconds > 0 else None
+async def _rate(line: Line, returns: bool, round_trip_s: float) -> float | None:
+    """Return bytes per second, by one long sounding where that takes its time; None if many are as quick as none."""
+    for times in (1, NUM_LONG):
+        heard = await line.sound(_filler(LONG_BYTES), LONG_S, returns, times)
+        took_s = heard.took_s - round_trip_s
+        if took_s > ENOUGH_S:
+            break
+    return times * LONG_BYTES / took_s if took_s > 0 else None
 
 
 def _shown(bytes_per_s: float | None) -> str:
-    return "more than can be told" if bytes_per_s is None else f"{bytes_per_s * 8 / 1e6:.3g} Mbit/s"
+    if bytes_per_s is None:
+        return "more than can be told"
+    mbit_per_s = bytes_per_s * 8 / 1e6
+    return f"{mbit_per_s:.3g} Mbit/s" if mbit_per_s < 1000 else f"{mbit_per_s:,.0f} Mbit/s"
 
 
 def _filler(size_bytes: int) -> Packed:

@@ -8,7 +8,7 @@ clipped. A photo that says how it was held is turned upright.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
@@ -26,7 +26,7 @@ def require_pillow() -> None:
         raise ConfigError("[data] reading images needs Pillow: pip install pillow") from None
 
 
-def read_image(path: Path, channels: int, size: int) -> np.ndarray:
+def read_image(file: Path | BinaryIO, channels: int, size: int) -> np.ndarray:
     """Return the image of a file, float32 [channels, size, size] in 0..1.
 
     Raises:
@@ -35,7 +35,7 @@ def read_image(path: Path, channels: int, size: int) -> np.ndarray:
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     try:
-        with Image.open(path) as image:
+        with Image.open(file) as image:
             return image_array(ImageOps.exif_transpose(image), channels, size)
     except UnidentifiedImageError:
         raise ValueError("not an image") from None

@@ -24,7 +24,7 @@ def find(name: str) -> Method:
     Raises:
         ConfigError: there is no such method; the nearest name is in the text.
     """
-    found = resolve("method", name, _registered())
+    found = _of_folder(name) or resolve("method", name, _registered())
     if not isinstance(found, Method):
         raise ConfigError(f"method {name!r} must be a models.methods.api.Method, got {type(found).__name__}")
     return found
@@ -43,6 +43,14 @@ def read_config(method: Method, table: Mapping[str, Any]) -> Section:
         ConfigError: an unknown key or a value out of range.
     """
     return read_section(method.config, table, f"[method] of {method.name}")
+
+
+@lru_cache
+def _of_folder(name: str) -> Method | None:
+    """Return the method of the folder of its own name: a megabyte less than to look through all of them."""
+    is_ours = any(module.ispkg and module.name == name for module in pkgutil.iter_modules(__path__))
+    methods = import_module(f"{__name__}.{name}").METHODS if is_ours else ()
+    return next((method for method in methods if method.name == name), None)
 
 
 @lru_cache(maxsize=1)

@@ -177,7 +177,9 @@ class Method:
             ConfigError: as the summary says.
         """
         if is_frozen(name) and not self.client_numpy and self.needs_net:
-            raise ConfigError(f"[model] name = {name!r}: {self.name} trains the whole net, which this one does not let")
+            raise ConfigError(
+                f"[model] name = {name!r}: {self.name} trains the whole net, and this one has a frozen backbone"
+            )
 
 
 LOCAL_RULES = ("head", "local_prototype")
@@ -253,6 +255,7 @@ class ClientContext:
     train_x: torch.Tensor
     train_y: torch.Tensor
     class_counts: np.ndarray
+    """Train samples by class, int64, as others are told: noised where the run says so."""
     constants: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
     classes: range = range(0)
     """The classes that are trained now: all of them, or those of the run's current task."""

@@ -24,9 +24,17 @@ def constants_of(model: ModelConfig) -> Constants:
     Raises:
         ConfigError: the file cannot be read.
     """
-    if not any(map(is_frozen, model.names or [model.name])):
-        return {}
-    return constant(file_digest(model.path))
+    return constant(file_digest(model.path)) if _has_file(model) else {}
+
+
+def check_file(model: ModelConfig) -> None:
+    """Refuse a run whose frozen backbone has no file here.
+
+    Raises:
+        ConfigError: as the summary says.
+    """
+    if _has_file(model) and not Path(model.path).expanduser().is_file():
+        raise ConfigError(f"[model] path = {model.path!r}: expected the ONNX file of a backbone, found no file there")
 
 
 def constant(digest: str) -> Constants:
@@ -69,14 +77,17 @@ def file_digest(path: str) -> str:
     Raises:
         ConfigError: it cannot be read; the text says where it was looked for.
     """
-    file, expected = Path(path).expanduser(), f"[model] path = {path!r}: expected the ONNX file of a backbone"
-    if not path:
-        raise ConfigError(expected)
-    digest = hashlib.sha256()
+    file, digest = Path(path).expanduser(), hashlib.sha256()
     try:
-        for part in (file, file.with_name(f"{file.name}.data")):
-            if part == file or part.exists():
-                digest.update(part.read_bytes())
+        digest.update(file.read_bytes())
+        weights = file.with_name(f"{file.name}.data")
+        if weights.exists():
+            digest.update(weights.read_bytes())
     except OSError as error:
-        raise ConfigError(f"{expected}, got {file.resolve()}: {error.strerror}") from None
+        told = f"got {file.resolve()}: {error.strerror}"
+        raise ConfigError(f"[model] path = {path!r}: expected the ONNX file of a backbone, {told}") from None
     return digest.hexdigest()
+
+
+def _has_file(model: ModelConfig) -> bool:
+    return any(map(is_frozen, model.names or [model.name]))

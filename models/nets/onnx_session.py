@@ -14,7 +14,7 @@ _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 
 _TYPES = {"float32": "tensor(float)", "int64": "tensor(int64)"}
 
-_MAX_INPUT_BYTES = 4 << 20
+_MAX_SAMPLES, _MAX_INPUT_BYTES = 16, 1 << 20
 """How much goes in at a time, unless a single sample is larger: bounds memory, changes no result beyond rounding."""
 
 _ERRORS_ONLY = 3
@@ -87,7 +87,7 @@ class OnnxSession:
     def _batch_size(self, x: np.ndarray) -> int:
         if self._session.get_inputs()[0].shape[0] == 1:
             return 1
-        return max(1, _MAX_INPUT_BYTES // max(1, x[:1].nbytes))
+        return min(_MAX_SAMPLES, max(1, _MAX_INPUT_BYTES // max(1, x[:1].nbytes)))
 
 
 def _onnxruntime() -> Any:

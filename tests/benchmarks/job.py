@@ -94,6 +94,7 @@ def run(
     watch: Callable[[RunningJob], None] | None = None,
     command: Literal["loopback", "serve", "simulate"] = "loopback",
     timeout_s: float = TIMEOUT_S,
+    python: Path | str = sys.executable,
 ) -> Job:
     """Run `coordinator loopback`, or another command, to its end.
 
@@ -103,12 +104,13 @@ def run(
         watch: called now and then while the run is at work.
         command: which one.
         timeout_s: when it is ended.
+        python: the interpreter, where it is to be another one than ours.
 
     Raises:
         JobError: the run failed.
     """
     started = time.monotonic()
-    words = [sys.executable, "-I", "-m", "coordinator", command, "--set", f"run.dir={out}"]
+    words = [str(python), "-I", "-m", "coordinator", command, "--set", f"run.dir={out}"]
     words += ["--config", str(PLUGINS / "noop.toml")] if command == "serve" else []
     words += [part for setting in settings for part in ("--set", setting)]
     log = out / f"{command}.log"

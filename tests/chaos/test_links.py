@@ -8,7 +8,7 @@ import time
 import pytest
 
 from tests.chaos.kills import draw_kills
-from tests.chaos.netns import slow_loopback
+from tests.chaos.netns import own_loopback, slow_loopback, tcp_payload_bytes
 from tests.chaos.supervisor import NUM_CLIENTS, Supervisor
 from tests.integration.pairs_run import PairsRun, counted_in
 from tests.integration.processes import until
@@ -97,3 +97,16 @@ def test_a_slow_link_is_no_dead_one(pairs: PairsRun, feature_dim: int) -> None:
         assert [client.wait() for client in clients] == [ExitCode.FINISHED] * NUM_CLIENTS
     assert "is gone: silent" not in coordinator.said
     assert coordinator.summary["global_hash"] == pairs.undisturbed_hashes()
+
+
+@pytest.mark.chaos
+def test_the_clients_bytes_are_all_that_went_over_the_interface(pairs: PairsRun) -> None:
+    pairs.configure(model={"feature_dim": 2000}, run={"num_rounds": 4})
+    with own_loopback():
+        coordinator, clients = pairs.serve_all(*range(NUM_CLIENTS))
+        assert coordinator.wait() == ExitCode.FINISHED, coordinator.said
+        assert [client.wait() for client in clients] == [ExitCode.FINISHED] * NUM_CLIENTS
+        went = tcp_payload_bytes()
+    links = coordinator.summary["wire"]["clients"].values()
+    assert len(links) == NUM_CLIENTS
+    assert sum(link["up_bytes"] + link["down_bytes"] for link in links) == pytest.approx(went, rel=0.01)

@@ -127,8 +127,9 @@ class Book:
         self.round_lines: list[str] = []
 
     def exchange(self, round: int, index: int, at: float, reports: Mapping[str, Report]) -> None:
-        """Run one exchange: both clients are asked at `at`, those with a report answer a second later."""
+        """Run one exchange: both are asked at `at`, those with a report answer a second later, 1.5 s are waited."""
         self.open(round, index, at, reports)
+        self.ledger.exchange_closing(at + 1.5)
         self.exchange_lines += self.ledger.exchange_closed({"loss": 0.5}, at + 2)
 
     def open(self, round: int, index: int, at: float, reports: Mapping[str, Report]) -> None:

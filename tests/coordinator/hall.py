@@ -62,10 +62,12 @@ class Hall:
             lambda text: self.notes.append(text),
             lambda code, reason: self.turned_away.append((code, reason)),
             lambda waits_for: self.waiting.append(dict(waits_for)),
+            lambda client, route, device: self.joined.append((client, route, dict(device))),
         )
         self.told: list[str] = []
         self.notes: list[str] = []
         self.waiting: list[dict[str, str]] = []
+        self.joined: list[tuple[str, bytes, dict[str, Any]]] = []
         self.turned_away: list[tuple[str, str]] = []
         self.sent: list[tuple[bytes, Message]] = []
         self.cut: set[bytes] = set()

@@ -10,7 +10,8 @@ import pytest
 
 from coordinator import cli
 from coordinator.config import TransportSection
-from coordinator.keys import load_keys, throw_away_keys
+from coordinator.enrolment import expires_at
+from coordinator.keys import listing, load_keys, throw_away_keys
 from models.spec import ConfigError
 from wire.exit_codes import ExitCode
 from wire.sockets.keys import is_key
@@ -48,8 +49,9 @@ def test_the_folder_is_that_of_the_config(capsys: pytest.CaptureFixture[str], tm
 def test_clients_are_enrolled_listed_and_revoked(capsys: pytest.CaptureFixture[str]) -> None:
     assert keys(capsys, "list") == ""
     assert keys(capsys, "enroll", "client-00", A) == "client-00 is enrolled\n"
-    assert keys(capsys, "enroll", "b", B, "--expires", "2001-01-31") == "b is enrolled until 2001-01-31\n"
-    assert keys(capsys, "list") == f"client-00  {A}  enrolled\nb          {B}  expired 2001-01-31\n"
+    assert keys(capsys, "enroll", "b", B, "--expires", "2101-01-31") == "b is enrolled until 2101-01-31\n"
+    assert keys(capsys, "list") == f"client-00  {A}  enrolled\nb          {B}  enrolled until 2101-01-31\n"
+    assert listing(Path("coordinator-keys"), expires_at("2101-01-31")).endswith("  expired 2101-01-31")
     assert keys(capsys, "revoke", "b") == "b is revoked\n"
     assert keys(capsys, "list").splitlines()[1] == f"b          {B}  revoked"
     assert keys(capsys, "enroll", "b", "c" * 64) == "b is enrolled with a new key\n"
@@ -62,6 +64,7 @@ def test_clients_are_enrolled_listed_and_revoked(capsys: pytest.CaptureFixture[s
         (["enroll", "a/b", B], "clients.toml [a/b]: expected a client id of 1 to 64"),
         (["enroll", "b", A], "expected a key that nobody has, got that of client-00"),
         (["enroll", "b", B, "--expires", "soon"], "expires = 'soon': expected a day such as 2027-01-31"),
+        (["enroll", "b", B, "--expires", "2001-01-31"], "--expires 2001-01-31: expected a day or time to come"),
         (["revoke", "cliont-00"], "unknown client 'cliont-00'; did you mean 'client-00'?"),
     ],
 )

@@ -164,12 +164,11 @@ def test_silent_and_leaving_clients_are_gone_and_people_hear_why() -> None:
     assert hall.lobby.clients == []
 
 
-def test_peak_memory_is_the_largest_that_was_reported() -> None:
-    hall = Hall()
-    hall.hello("a", b"1")
-    for message in (Ping(10, 0), Ping(5, 300), Goodbye("", 20, 100)):
-        hall.take(b"1", message)
-    assert hall.lobby.peak_rss_bytes == {"a": (20, 300)}
+def test_the_run_hears_of_every_connection_of_a_client_and_of_its_device() -> None:
+    hall = Hall(is_open=False)
+    hall.hello("a", b"1", device={"machine": "aarch64"})
+    hall.hello("a", b"2")
+    assert hall.joined == [("a", b"1", {"machine": "aarch64"}), ("a", b"2", {})]
 
 
 # Sending

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.coordinator.hall import Hall, refusal
-from wire.messages import Ping, Pong, Welcome
+from wire.messages import Goodbye, Ping, Pong, Welcome
 from wire.version import PROTOCOL_VERSION
 
 
@@ -55,6 +55,24 @@ def test_another_feature_dim_is_refused_with_both_numbers() -> None:
 def test_another_label_map_is_refused_with_what_was_expected_and_came(changes: dict[str, Any], came: str) -> None:
     text = f"expected counts of 4 classes that sum to 6, {came}"
     assert refusal(Hall().join("a", **changes)) == ("label_map", text, True)
+
+
+def test_two_clients_with_one_part_of_the_data_are_refused_but_not_one_that_takes_the_place_of_another() -> None:
+    hall, part = Hall(), {"data_index": 0}
+    hall.hello("a", b"1", device=part)
+    text = "b and a have [data] index = 0: expected another part for each client"
+    assert refusal(hall.hello("b", b"2", device=part)) == ("data_index", text, True)
+    assert isinstance(hall.hello("b", b"2", device={"data_index": 1})[0], Welcome)
+    assert isinstance(hall.hello("a", b"1", device=part)[0], Welcome)
+    hall.take(b"1", Goodbye("finished"))
+    assert isinstance(hall.hello("c", b"3", device=part)[0], Welcome)
+
+
+@pytest.mark.parametrize("device", [{}, {"data_index": None}, {"data_index": "0"}])
+def test_clients_with_data_of_their_own_have_no_part(device: dict[str, Any]) -> None:
+    hall = Hall()
+    assert isinstance(hall.hello("a", b"1", device=device)[0], Welcome)
+    assert isinstance(hall.hello("b", b"2", device=device)[0], Welcome)
 
 
 def test_a_client_without_samples_takes_part() -> None:

@@ -9,6 +9,7 @@ import pytest
 from msgspec import MsgspecError
 from msgspec.structs import replace
 
+from coordinator.footprint import PEAKS
 from coordinator.metrics import Cost, Ledger
 from models.spec import EvaluationConfig
 from tests.coordinator.accounting import READY, SPEC, TASK, TWO, UPDATE, Book, ledger, report, scored
@@ -137,7 +138,7 @@ def test_traffic_is_added_up_and_predicted() -> None:
     Means down: nothing known in round 1, then 3 classes; weights down: a value per completed round.
     """
     summary = summary_of(whole_run().ledger)
-    num_updates = 4 + 3 + 3
+    num_updates, num_tested = 4 + 3 + 3, 2
     up_elements = (8 + 200) + (8 + 100) + (8 + 100)
     assert summary["uplink"] == {
         "elements": 4 * num_updates,
@@ -145,7 +146,7 @@ def test_traffic_is_added_up_and_predicted() -> None:
         "payload_bytes": 24 * num_updates,
         "predicted_payload_bytes": 4 * up_elements + 3 * 2 * 2 * 4,
         "encoded_bytes": 50 * num_updates,
-        "wire_bytes": 54 * num_updates,
+        "wire_bytes": 54 * (num_updates + num_tested),
         "resent_bytes": 0,
     }
     down_elements = 0 + 2 * (3 * 2 + 1) + 2 * (3 * 2 + 1)
@@ -328,6 +329,8 @@ def test_every_null_has_a_reason() -> None:
         "uplink.wire_bytes", "downlink.wire_bytes", "init.wire_bytes", "evaluation.uplink.wire_bytes",
         "evaluation.downlink.wire_bytes", "wire_bytes_source", "memory.aggregator_peak_rss_bytes",
         "memory.client_peak_rss_bytes", "memory.trainer_peak_rss_bytes", "coordination_s.median", "coordination_s.p95",
+        "wire", "time_s.queue", "time_s.downlink", "time_s.uplink", "energy.total_j", "energy.measured_j",
+        "gpu_peak_bytes", *(f"clients.{client}.{figure}" for client in READY for figure in (*PEAKS, "energy_j")),
     }  # fmt: skip
     assert all(summary["null_reasons"].values())
 

@@ -14,6 +14,7 @@ import pytest
 
 from coordinator.config import load
 from coordinator.display import Display
+from coordinator.links import Link, StoredLinks
 from coordinator.metrics import Ledger
 from coordinator.record import RunRecord, Start
 from coordinator.round_events import Configure
@@ -61,9 +62,13 @@ def stored(folder: RunFolder) -> Position:
         return read_position(reader)
 
 
+def links(up_bytes: int) -> StoredLinks:
+    return StoredLinks({"a": Link(up_bytes, num_connections=1)})
+
+
 def put_exchange(record: RunRecord, client: str = "a") -> None:
     """Open the first exchange, and accept an update that is not written yet."""
-    record.open_exchange(Configure(1, 0, ("a", "b")), packed(0.0))
+    record.open_exchange(Configure(1, 0, ("a", "b")), packed(0.0), links(100))
     update = Update(1, 1, 0)
     frames = encode(update, packed(1.0))
     record.put_update(update, client, 30, frames, Timing(1, 2, 3, 4), lambda: None)
@@ -73,10 +78,12 @@ def put_exchange(record: RunRecord, client: str = "a") -> None:
 def test_the_last_exchange_and_its_round_are_closed_as_one(folder: RunFolder, status: str) -> None:
     def close_half(record: RunRecord) -> None:
         put_exchange(record)
-        record.close_exchange(1, 0, packed(2.0) if status == "completed" else None, ['{"kind":"x"}'], with_round=True)
+        record.close_exchange(
+            1, 0, packed(2.0) if status == "completed" else None, ['{"kind":"x"}'], links(200), with_round=True
+        )
 
     def close_whole(record: RunRecord) -> None:
-        record.close_exchange(1, 0, packed(2.0) if status == "completed" else None, [], with_round=True)
+        record.close_exchange(1, 0, packed(2.0) if status == "completed" else None, [], links(200), with_round=True)
         record.close_round(status, 1, "", "hash", packed(2.0), ["a"], "{}")  # type: ignore[arg-type]
 
     run(folder, close_half)
@@ -89,10 +96,25 @@ def test_the_last_exchange_and_its_round_are_closed_as_one(folder: RunFolder, st
     assert (found.base_round, found.kept) == ((1, {"a": 1}) if status == "completed" else (0, {}))
 
 
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_what_the_kernel_counted_is_stored_with_the_exchange_that_it_is_of(folder: RunFolder, is_whole: bool) -> None:
+    """After a kill the exchange is open again, and what its updates cost is counted once more."""
+
+    def close(record: RunRecord) -> None:
+        put_exchange(record)
+        record.close_exchange(1, 0, packed(2.0), [], links(200), with_round=True)
+        if is_whole:
+            record.close_round("completed", 1, "", "hash", packed(2.0), ["a"], "{}")
+
+    run(folder, close)
+    with closing(opened(folder)) as record:
+        assert record.standing.links == links(200 if is_whole else 100)
+
+
 def test_an_exchange_in_the_middle_of_its_round_is_closed_at_once(folder: RunFolder) -> None:
     def close(record: RunRecord) -> None:
         put_exchange(record)
-        record.close_exchange(1, 0, packed(2.0), [], with_round=False)
+        record.close_exchange(1, 0, packed(2.0), [], links(200), with_round=False)
 
     run(folder, close)
     found = stored(folder)
@@ -160,7 +182,13 @@ def test_the_peaks_of_earlier_processes_count(folder: RunFolder) -> None:
 
     def end(record: RunRecord) -> None:
         assert not folder.summary_path.exists()
-        record.finish(Ledger(spec, methods.find(spec.method)), None, {}, None, [(5, 7)], "finished")
+        record.finish(
+            Ledger(spec, methods.find(spec.method)),
+            None,
+            {},
+            {"client_peak_rss_bytes": 5, "trainer_peak_rss_bytes": 7},
+            "finished",
+        )
 
     run(folder, end)
     memory = folder.read_summary()["memory"]

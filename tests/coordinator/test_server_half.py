@@ -17,6 +17,7 @@ from coordinator.server_half import MAX_ATTEMPTS, Aggregate, RoundUnusableError,
 from models.spec import DataConfig, EvaluationConfig, ModelConfig, RunSpec, TrainingConfig, WireConfig
 from tests.integration.plugins import pairs
 from wire.encoding import Packed, pack, unpack
+from wire.sockets.memory import peak_rss_bytes
 
 WAIT_S = 20.0
 
@@ -116,7 +117,7 @@ def test_it_gives_constants_downlinks_and_states(bench: Bench) -> None:
         assert unpack(await half.configure(1, "echoes")).arrays["means"].tolist() == [3.0] * 4
         assert await half.begin(None) == []
         assert half.global_hash == start
-        assert (half.peak_rss_bytes() or 0) > 10e6
+        assert (peak_rss_bytes(half.pid) or 0) > 10e6
 
     bench.run(main)
 

@@ -7,7 +7,7 @@ import pytest
 
 from coordinator.soundings import EMPTY, Soundings
 from wire.encoding import Packed, decode, encoded_bytes, pack
-from wire.limits import MAX_SOUNDING_BYTES, SOUNDINGS_PER_MINUTE
+from wire.limits import MAX_ARRAYS, MAX_SOUNDING_BYTES, SOUNDINGS_PER_MINUTE
 from wire.messages import Echo, Sounding
 from wire.payload import Payload, Tensor
 from wire.version import PROTOCOL_VERSION
@@ -27,7 +27,7 @@ class Asked:
         self._soundings = Soundings(lambda: self.at, lambda: 1_798_761_600.5)
 
     def echo(self, client: str = "a", returns: bool = False, packed: Packed = EMPTY) -> tuple[Echo, int] | None:
-        frames = self._soundings.echo(client, Sounding(OURS, 7, returns), packed)
+        frames = self._soundings.echo(client, Sounding(OURS, 7, returns), packed, len(packed.buffer))
         if not frames:
             return None
         message, came = decode(frames)
@@ -49,7 +49,7 @@ def test_the_payload_comes_back_if_that_is_asked(returns: bool, came: int) -> No
 
 def test_an_echo_is_hardly_longer_than_its_sounding() -> None:
     asked, sent = Soundings(), filler(500)
-    frames = asked.echo("client-3", Sounding(OURS, 7, True), sent)
+    frames = asked.echo("client-3", Sounding(OURS, 7, True), sent, 500)
     assert encoded_bytes(frames) <= 500 + 64
 
 
@@ -66,3 +66,8 @@ def test_only_so_many_are_answered_within_a_minute_each_client_for_itself() -> N
     assert asked.echo("b") is not None
     asked.at = 60.0
     assert asked.echo() is not None
+
+
+def test_one_of_as_many_arrays_as_there_may_be_is_answered_as_well() -> None:
+    crowd = pack(Payload({f"{number:x}": Tensor("u8", np.zeros(0, np.uint8)) for number in range(MAX_ARRAYS)}))
+    assert Asked().echo(returns=True, packed=crowd) is not None

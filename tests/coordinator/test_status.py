@@ -7,8 +7,10 @@ import json
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from coordinator.links import Link, StoredLinks
 from coordinator.status import CLEAR, format_status, read_status, watch
 from models.spec import ConfigError
 from tests.coordinator.report.runs import RecordedRun
@@ -90,3 +92,16 @@ def test_who_waits_is_told_with_what_for_while_the_run_goes_on(tmp_path: Path) -
     status = read_status(recorded.settle().path)
     assert format_status(status).splitlines()[2] == "bob waits for [schedule] windows = 22:00-06:00; it is 12:00"
     recorded.end()
+
+
+def test_devices_and_their_connections_are_told(tmp_path: Path) -> None:
+    recorded = RecordedRun(tmp_path)
+    recorded.store.put_device("ann", json.dumps({"board": "Jetson Nano", "cpu": "ARM", "memory_bytes": 4 * 2**30}))
+    links = StoredLinks({"ann": Link(7168, 1024, num_connections=2, rtt_s=0.002)})
+    recorded.store.put_meta("links", msgspec.json.encode(links).decode())
+    status = read_status(recorded.settle().path)
+    recorded.leave()
+    assert status["connections"]["ann"]["up_bytes"] == 7168
+    table = [line.split() for line in format_status(status).splitlines() if line.startswith("  ann")]
+    assert ["ann", "7.0", "KiB", "1.0", "KiB", "2", "0", "2.0", "ms"] in table
+    assert ["ann", "Jetson", "Nano", "ARM", "none", "4.0", "GiB"] in table

@@ -40,7 +40,7 @@ class Target:
 
     def __init__(self) -> None:
         welcome = Welcome(7, "run-7", 5.0, MAX_BYTES, {})
-        events = Events(_nothing, _nothing, _nothing, _nothing, _nothing, _nothing)
+        events = Events(_nothing, _nothing, _nothing, _nothing, _nothing, _nothing, _nothing)
         self._lobby = Lobby(SPEC, methods.default(), welcome, lambda *_: True, lambda _: None, events)
         self._lobby.open([])
         self._gate = Gate(GateSection(max_norm=1e3), SPEC.classes)

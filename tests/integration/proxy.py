@@ -1,4 +1,4 @@
-"""A TCP proxy between clients and a coordinator that can cut its links, or let them fall silent in one direction."""
+"""A TCP proxy between clients and a coordinator: counts bytes, cuts links, lets them fall silent in one direction."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ class Proxy:
         self.target = target
         self.num_connections = 0
         self.num_bytes_up = 0
+        self.num_bytes_down = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = "{}:{}".format(*self._listener.getsockname())
         self._others: dict[socket.socket, socket.socket] = {}
@@ -75,7 +76,10 @@ class Proxy:
             return
         try:
             content = end.recv(65536)
-            self.num_bytes_up += len(content) if end not in self._from_target else 0
+            if end in self._from_target:
+                self.num_bytes_down += len(content)
+            else:
+                self.num_bytes_up += len(content)
             if content and not (self._muted and end in self._from_target):
                 self._others[end].sendall(content)
         except OSError:

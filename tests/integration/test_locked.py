@@ -80,7 +80,7 @@ def test_a_revoked_client_leaves_and_one_that_is_enrolled_anew_comes_back(pairs:
     refused(first, "(key)", f"the key of {FIRST} was revoked")
     assert time.monotonic() - began < EXPLAINED_WITHIN_S
     coordinator.hear(f"{FIRST} is gone: the key of {FIRST} was revoked")
-    keys.enroll(pairs.keyring.folder, FIRST, pairs.keyring.pairs[FIRST].public, "")
+    keys.enroll(pairs.keyring.folder, FIRST, pairs.keyring.pairs[FIRST].public, "", 0.0)
     pairs.gates.open(FIRST)
     again = pairs.client(0, coordinator.address)
     assert coordinator.wait() == ExitCode.FINISHED

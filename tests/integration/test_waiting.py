@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 import psutil
+import pytest
 
 from coordinator.status import read_status
 from tests.integration.pairs_run import PairsRun
@@ -33,6 +34,7 @@ def test_a_paused_client_stays_in_the_run_and_says_so(pairs: PairsRun) -> None:
     assert read_status(coordinator.folder)["waiting"] == {}
 
 
+@pytest.mark.slow
 def test_a_paused_client_can_be_stopped(pairs: PairsRun) -> None:
     coordinator = pairs.serve()
     client = pairs.client(0, coordinator.address, schedule={"hook": "false"}, limits={"nice": 19})

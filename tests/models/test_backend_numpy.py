@@ -1,5 +1,6 @@
 """Clients over a frozen backbone in an ONNX file: alone, and together with torch clients."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from models import backend_numpy, methods
 from models.checkpoint import state_hash
 from models.data import ClientData
-from models.nets.backbone import constants_of, file_digest
+from models.nets.backbone import check_file, constants_of, file_digest
 from models.nets.onnx_session import OnnxSession
 from models.participant import Participant
 from models.spec import ConfigError, ModelConfig
@@ -78,6 +79,16 @@ def test_each_sample_passes_the_backbone_once(path: Path, monkeypatch: pytest.Mo
     run.round(1)
     run.final_evaluation()
     assert sum(seen) == passed
+    before = make_data(UNEVEN["a"])
+    more = make_data([3], seed=9)
+    more = replace(
+        before, train_x=np.concatenate([more.train_x, before.train_x]), train_y=np.array([3, 0, 0, 0, 1, 1, 2])
+    )
+    run.clients["a"].renew(more)
+    assert sum(seen) == passed + 2 + 1, "of the samples that have come since"
+    assert run.clients["a"].announcement.class_counts == [3, 2, 1, 1]
+    fresh = Participant(run.spec, run.method, "a", more, run.server.constants())
+    assert (run.clients["a"]._data.train_x == fresh._data.train_x).all()
 
 
 def test_features_that_are_large_are_kept_in_a_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +115,7 @@ def test_a_client_without_samples_takes_part(path: Path) -> None:
 
 def test_the_provider_is_told(path: Path) -> None:
     (note,) = participant(model(path)).notes
-    assert note.startswith("features of 6 + 6 samples by CPUExecutionProvider, onnxruntime ")
+    assert note.startswith("features of 6 new samples by CPUExecutionProvider, onnxruntime ")
 
 
 def test_another_backbone_than_the_runs_is_refused(path: Path) -> None:
@@ -127,7 +138,7 @@ def test_weights_beside_the_file_count(path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "text"),
     [
-        ("", b"", "path = '': expected the ONNX file of a backbone"),
+        ("", b"", "path = '': expected the ONNX file of a backbone, got /.*: Is a directory"),
         ("none.onnx", None, "none.onnx: No such file"),
         ("broken.onnx", b"no model", "broken.onnx: expected an ONNX file that onnxruntime can load"),
     ],
@@ -138,6 +149,13 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, name: str, content: byte
     config = ModelConfig(name="onnx", path=str(tmp_path / name) if name else "")
     with pytest.raises(ConfigError, match=text):
         participant(config)
+
+
+def test_a_run_without_the_file_is_refused_before_it_starts(tmp_path: Path) -> None:
+    for config in (ModelConfig(name="onnx"), ModelConfig(names=["mlp", "onnx"], path=str(tmp_path / "none.onnx"))):
+        with pytest.raises(ConfigError, match="expected the ONNX file of a backbone, found no file there"):
+            check_file(config)
+    check_file(ModelConfig())
 
 
 def test_samples_of_another_shape_are_refused(path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 
 from wire.encoding import decode, encode, encoded_bytes, framed_bytes, pack, unpack
 from wire.errors import DecodeError
-from wire.messages import NETWORK, Evaluation, Message, Update
+from wire.messages import NETWORK, Evaluation, Message, Update, Vitals
 from wire.payload import Payload, Tensor
 from wire.tensors import CODECS
 
@@ -27,7 +27,7 @@ PLAIN: st.SearchStrategy[Any] = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
     max_leaves=8,
 )
-RECORDS: list[type[msgspec.Struct]] = [*KINDS, Evaluation]
+RECORDS: list[type[msgspec.Struct]] = [*KINDS, Evaluation, Vitals]
 DTYPES = {
     "f64": "f8",
     "i64": "i8",

@@ -44,6 +44,8 @@ EVERY_CODEC = Payload(
 FILLER = Payload({"filler": Tensor("u8", np.zeros(3, np.uint8))})
 SPEC = {"run_id": "demo-1", "seed": 0, "num_rounds": 10, "method": "fedproto", "classes": ["0", "1", "Zürich"]}
 
+VITALS = messages.Vitals(76_500, 71_200, 3, 2_100_000_000, 1_788_000_000.25)
+
 SAMPLES: dict[str, tuple[messages.Message, Payload | None]] = {
     "Hello": (messages.Hello((1, 3), "client-0", 2**40 + 7, ["5f2b"], {"cpu": "aarch64", "ram_bytes": 2**33}), None),
     "Welcome": (messages.Welcome(7, "demo-1", 10.0, 67_108_864, SPEC, ["5f2b", "91ac"]), None),
@@ -59,10 +61,10 @@ SAMPLES: dict[str, tuple[messages.Message, Payload | None]] = {
     ),
     "Ack": (messages.Ack(7, 3, 0), None),
     "Refusal": (messages.Refusal("stale", "round 2 is over, the current round is 3", False, 7, 3, 0), None),
-    "Ping": (messages.Ping(30_900_000, 512_000_000, "a window (22:00-06:00)"), None),
+    "Ping": (messages.Ping(30_900_000, 512_000_000, "a window (22:00-06:00)", VITALS), None),
     "Pong": (messages.Pong(), None),
     "Finish": (messages.Finish(7, "finished", ""), None),
-    "Goodbye": (messages.Goodbye("finished", 31_200_000, 530_000_000), None),
+    "Goodbye": (messages.Goodbye("finished", 31_200_000, 530_000_000, VITALS), None),
     "Sounding": (messages.Sounding((1, 3), 4, True), FILLER),
     "Echo": (messages.Echo((1, 3), 4, "client-0", 1_798_761_600.5), FILLER),
     "Standby": (messages.Standby(15.0, "demo-1"), None),

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from wire.messages import NETWORK, Evaluation, Message, RefusalCode
+from wire.messages import NETWORK, Evaluation, Message, RefusalCode, Vitals
 
 KINDS = sorted(NETWORK.values(), key=lambda kind: kind.tag)
 
@@ -18,7 +18,7 @@ def test_every_network_message_of_the_module_is_in_the_table() -> None:
     assert defined == set(KINDS)
 
 
-@pytest.mark.parametrize("kind", [*KINDS, Evaluation])
+@pytest.mark.parametrize("kind", [*KINDS, Evaluation, Vitals])
 def test_records_are_frozen_and_travel_by_position(kind: type[msgspec.Struct]) -> None:
     config = kind.__struct_config__
     assert config.frozen
@@ -26,7 +26,7 @@ def test_records_are_frozen_and_travel_by_position(kind: type[msgspec.Struct]) -
     assert not config.forbid_unknown_fields
 
 
-@pytest.mark.parametrize("kind", [*KINDS, Evaluation])
+@pytest.mark.parametrize("kind", [*KINDS, Evaluation, Vitals])
 def test_fields_with_defaults_stand_at_the_end(kind: type[msgspec.Struct]) -> None:
     required = [field.required for field in msgspec.structs.fields(kind)]
     assert required == sorted(required, reverse=True)

@@ -14,7 +14,7 @@ from tests.wire.test_golden import SAMPLES, golden
 from wire import limits
 from wire.header import unpack_header
 from wire.indices import encode_indices
-from wire.messages import NETWORK, Evaluation, Message, RefusalCode
+from wire.messages import NETWORK, Evaluation, Message, RefusalCode, Vitals
 from wire.payload import ELEMENT_CODECS
 from wire.tensors import CODECS
 from wire.version import PROTOCOL_VERSION
@@ -31,6 +31,7 @@ TYPES: dict[Any, str] = {
     list[str]: "list of text",
     list[int]: "list of integers",
     list[Evaluation]: "list of Evaluation",
+    Vitals: "Vitals",
     dict[str, Any]: "map from text to any",
     dict[int, int]: "map from integer to integer",
 }
@@ -62,6 +63,8 @@ def fields_of(kind: type[msgspec.Struct]) -> list[list[str]]:
 def default_of(field: msgspec.structs.FieldInfo) -> str:
     if field.default_factory is not msgspec.NODEFAULT:
         return repr(field.default_factory())
+    if isinstance(field.default, msgspec.Struct):
+        return f"{type(field.default).__name__}()"
     return '""' if field.default == "" else repr(field.default)
 
 
@@ -79,9 +82,9 @@ def test_every_message_has_its_fields_in_order_with_type_and_default(kind: type[
     assert [row[:3] for row in rows(section(kind.__name__), "field")] == fields_of(kind)
 
 
-@pytest.mark.parametrize("kind", [Evaluation])
-def test_every_record_inside_a_message_has_its_fields(kind: type[msgspec.Struct]) -> None:
-    text = section("Update").partition(f"**{kind.__name__}**")[2]
+@pytest.mark.parametrize(("kind", "message"), [(Evaluation, "Update"), (Vitals, "Ping")])
+def test_every_record_inside_a_message_has_its_fields(kind: type[msgspec.Struct], message: str) -> None:
+    text = section(message).partition(f"**{kind.__name__}**")[2]
     assert [row[:3] for row in rows(text, "field")] == fields_of(kind)
 
 

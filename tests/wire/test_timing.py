@@ -8,15 +8,26 @@ from wire.errors import DecodeError
 from wire.timing import MAX_US, Timing, split_timing
 
 
-@given(st.tuples(*[st.integers(0, MAX_US)] * 4))
-def test_a_timing_comes_back_as_it_went(parts: tuple[int, int, int, int]) -> None:
-    timing = Timing(*parts)
+@given(st.tuples(*[st.integers(0, MAX_US)] * 5), st.tuples(*[st.integers(0, 2**64 - 1)] * 3), st.floats(-1.0, 1e300))
+def test_a_timing_comes_back_as_it_went(
+    durations: tuple[int, int, int, int, int], peaks: tuple[int, int, int], energy_j: float
+) -> None:
+    timing = Timing(*durations, *peaks, energy_j)
     frames = [b"header", b"buffer", timing.frame()]
     assert split_timing(frames) == ([b"header", b"buffer"], timing)
 
 
 def test_its_frame_is_as_specified() -> None:
-    assert Timing(1, 2, 3, 4).frame() == bytes([1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0])
+    durations, peaks = (1, 2, 3, 4, 5), (6, 7, 8)
+    expected = b"".join(number.to_bytes(4, "little") for number in durations)
+    expected += b"".join(number.to_bytes(8, "little") for number in peaks) + bytes.fromhex("000000000000f8bf")
+    assert Timing(*durations, *peaks, -1.5).frame() == expected
+
+
+def test_of_an_older_peer_s_all_else_is_unknown() -> None:
+    frame = Timing(1, 2, 3, 4, 5, 6, 7, 8, 9.0).frame()
+    for length in range(16, len(frame)):
+        assert split_timing([b"", b"", frame[:length]])[1] == Timing(1, 2, 3, 4)
 
 
 def test_durations_become_microseconds_and_never_overflow() -> None:

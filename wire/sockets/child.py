@@ -26,17 +26,6 @@ KILL_AFTER_S = 1.0
 """How long a child may take to end after it was asked to."""
 
 
-def peak_rss_bytes(pid: int | str = "self") -> int | None:
-    """Return a process's own peak resident memory (VmHWM), None where the system does not say."""
-    try:
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError):
-        return None
-    return None
-
-
 class Child(asyncio.Protocol):
     """The daemon's end: starts the child, calls back for each message and when the child is gone."""
 
@@ -77,10 +66,6 @@ class Child(asyncio.Protocol):
     def pid(self) -> int | None:
         """The child's process id."""
         return self._process.pid if self._process else None
-
-    def peak_rss_bytes(self) -> int | None:
-        """Return the child's peak resident memory so far."""
-        return peak_rss_bytes(self.pid) if self.pid else None
 
     def send(self, frames: Frames) -> None:
         """Queue one message for the child, also before it has started."""

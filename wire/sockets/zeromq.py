@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any
@@ -19,7 +20,7 @@ import zmq
 from zmq.utils.monitor import parse_monitor_message
 
 from wire.sockets.keys import KeyPair
-from wire.sockets.tcp import TcpConnection
+from wire.sockets.tcp import Counters, TcpConnection
 
 Context = zmq.Context[zmq.Socket[bytes]]
 """One per process; its sockets are closed before it."""
@@ -41,6 +42,9 @@ Longer than a client waits itself: it shall not take a coordinator that is slow 
 
 CURVE_BYTES = 64
 """More than encryption adds to a frame: what ZeroMQ takes for the size of a frame includes it."""
+
+LATE_ROUTES = 256
+"""Of so many connections it is remembered that they have ended: messages of theirs may still come."""
 
 ANYONE = ""
 """The key of a peer whose connection is not encrypted."""
@@ -153,6 +157,11 @@ class _Monitor(Endpoint):
             self._socket.setsockopt(zmq.LINGER, 0)
         super().close()
 
+    def catch_up(self) -> None:
+        """Tell of all that has happened by now."""
+        while not self.closed and self._has_message():
+            self._receive()
+
     def _arrived(self, frames: list[bytes]) -> None:
         event: dict[str, Any] = dict(parse_monitor_message(frames))
         self._on_event(int(event["event"]), int(event["value"]))
@@ -168,6 +177,7 @@ class Router(Endpoint):
         max_message_bytes: int,
         on_message: Callable[[bytes, str, list[bytes]], None],
         on_failed: Callable[[str, str], None],
+        on_ended: Callable[[bytes, Counters | None], None],
         own: KeyPair | None = None,
     ) -> None:
         """Bind `host:port` (port 0: any free one) and listen.
@@ -178,6 +188,7 @@ class Router(Endpoint):
             max_message_bytes: a larger frame ends its connection.
             on_message: takes route, the peer's public key (`ANYONE` without keys) and frames of a message.
             on_failed: hears of each handshake that failed: what kind of failure it is, and in words.
+            on_ended: hears of each route that is no more, and what the kernel counted on its connection.
             own: the keys; None for connections that are not encrypted.
 
         Raises:
@@ -186,6 +197,7 @@ class Router(Endpoint):
         super().__init__(_socket(context, zmq.ROUTER, max_message_bytes, own is not None))
         self._on_message = on_message
         self._on_failed = on_failed
+        self._on_ended = on_ended
         self._is_encrypted = own is not None
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         self._socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
@@ -196,14 +208,19 @@ class Router(Endpoint):
         self.address = self._bind(address)
         self._connections: dict[bytes, TcpConnection] = {}
         self._routes: dict[int, bytes] = {}
+        self._ended: deque[bytes] = deque(maxlen=LATE_ROUTES)
         self._monitor = _Monitor(context, self._socket, _FAILURES | int(zmq.EVENT_DISCONNECTED), self._on_event)
         self._listen()
 
     def quiet_s(self, route: bytes) -> float | None:
         """Return for how long nothing has come in on a connection, not even a part of a message; None if unknown."""
+        counters = self.counters(route)
+        return counters.quiet_s if counters is not None else None
+
+    def counters(self, route: bytes) -> Counters | None:
+        """Return what the kernel has counted on a connection, None if it is gone or the system does not say."""
         connection = self._connections.get(route)
-        movement = connection.movement() if connection is not None else None
-        return movement.quiet_s if movement is not None else None
+        return connection.counters() if connection is not None else None
 
     def send(self, route: bytes, frames: Frames) -> bool:
         """Send to one connection; False if it is gone or takes nothing more."""
@@ -216,6 +233,8 @@ class Router(Endpoint):
     def close(self) -> None:
         """Close now; what was sent last is still delivered for LINGER_MS."""
         self._monitor.close()
+        for connection in self._connections.values():
+            connection.close()
         super().close()
 
     def _bind(self, address: str) -> str:
@@ -233,21 +252,34 @@ class Router(Endpoint):
     def _receive(self) -> None:
         first = self._socket.recv(zmq.NOBLOCK, copy=False)
         route, frames = first.bytes, self._socket.recv_multipart(zmq.NOBLOCK)
-        if route not in self._connections:
+        if route not in self._connections and route not in self._ended:
             self._look_at(route, first)
         self._on_message(route, str(first.get("User-Id")) if self._is_encrypted else ANYONE, frames)
 
     def _look_at(self, route: bytes, first: zmq.Frame) -> None:
-        """Know the connection of a route by its descriptor; a peer of an old ZMTP has none that ZeroMQ would tell."""
+        """Know the connection of a route by its descriptor; a peer of an old ZMTP has none that ZeroMQ would tell.
+
+        An older connection had the same descriptor until it ended, so ends are heard of first.
+        """
         with contextlib.suppress(zmq.ZMQError):
             descriptor = int(first.get(zmq.SRCFD))
-            self._connections.pop(self._routes.get(descriptor, b""), None)
+            self._monitor.catch_up()
+            self._end(descriptor)
             self._connections[route] = TcpConnection(descriptor)
             self._routes[descriptor] = route
 
+    def _end(self, descriptor: int) -> None:
+        """Let go of the connection that had this descriptor, if it is known."""
+        route = self._routes.pop(descriptor, None)
+        if route is not None:
+            connection = self._connections.pop(route)
+            connection.close()
+            self._ended.append(route)
+            self._on_ended(route, connection.counters())
+
     def _on_event(self, event: int, value: int) -> None:
         if event == zmq.EVENT_DISCONNECTED:
-            self._connections.pop(self._routes.pop(value, b""), None)
+            self._end(value)
             return
         if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
             return  # the gatekeeper has told
@@ -300,12 +332,16 @@ class Dealer(Endpoint):
 
         Parts of a message that come in are movement, and parts of one that is too large to go out at once.
         """
-        movement = self._connection.movement() if self._connection is not None else None
-        if movement is None:
+        counters = self.counters()
+        if counters is None or self._is_lost:
             return None
-        is_sending = movement.unsent_bytes > 0 and movement.acked_bytes > self._acked_bytes
-        self._acked_bytes = movement.acked_bytes
-        return 0.0 if is_sending else movement.quiet_s
+        is_sending = counters.unsent_bytes > 0 and counters.acked_bytes > self._acked_bytes
+        self._acked_bytes = counters.acked_bytes
+        return 0.0 if is_sending else counters.quiet_s
+
+    def counters(self) -> Counters | None:
+        """Return what the kernel has counted on the connection, also after its end; None if it does not say."""
+        return self._connection.counters() if self._connection is not None else None
 
     def send(self, frames: Frames) -> bool:
         """Queue for the coordinator; False if the queue is full."""
@@ -318,13 +354,20 @@ class Dealer(Endpoint):
     def close(self) -> None:
         """Close now; what was sent last is still delivered for LINGER_MS."""
         self._monitor.close()
+        self._let_go()
         super().close()
+
+    def _let_go(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
 
     def _on_event(self, event: int, value: int) -> None:
         """Report the first loss alone: the others follow from it."""
         if event == zmq.EVENT_CONNECTED:
             self._connection = TcpConnection(value)
-        elif not self._is_lost:
+            return
+        self._let_go()
+        if not self._is_lost:
             self._is_lost = True
             self._on_lost(*self._loss(event, value))
 

@@ -8,6 +8,9 @@ features for each class, once it has two samples of it. The server half draws fe
 clients, first a class, then a client, and trains a linear head on them from nothing. No model and no gradient travels,
 and a round later than a client's first changes nothing that it sends unless its samples change.
 
+Where `[privacy]` adds noise, mean and variance are made of noised statistics of all classes, and those classes go up of
+which the client has announced two samples.
+
 Each client also trains a head of its own, by cross-entropy on its own samples alone: rule `head`. The global one does
 not touch it.
 
@@ -95,5 +98,6 @@ METHODS = (
         check=_check,
         net="models.methods.headcal.nets:frozen",
         shares_model=True,
+        frozen_extractor=True,
     ),
 )

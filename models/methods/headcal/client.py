@@ -34,7 +34,7 @@ class HeadcalClient(Client):
 
     def uplink(self, exchange: str) -> Record:
         """Return the statistics of this client's features."""
-        return statistics(self.train_features(), self.train_labels())
+        return statistics(self.train_features(), self.train_labels(), self.context)
 
     def predict(self, rule: str, features_BD: torch.Tensor) -> torch.Tensor:
         """Predict by the calibrated head."""

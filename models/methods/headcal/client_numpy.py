@@ -30,7 +30,7 @@ class HeadcalNumpyClient(NumpyClient):
 
     def uplink(self, exchange: str) -> Record:
         """Return the statistics of this client's features."""
-        return statistics(self.train_features(), self.train_labels())
+        return statistics(self.train_features(), self.train_labels(), self.context)
 
     def predict(self, rule: str, features_BD: Any) -> Any:
         """Predict by the calibrated head."""

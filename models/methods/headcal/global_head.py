@@ -8,6 +8,7 @@ import numpy as np
 
 from models.generative import ClassGaussians
 from models.linear_rules import LinearRule
+from models.methods.api import ClientContext
 from models.methods.headcal import Downlink, Uplink
 
 
@@ -37,8 +38,12 @@ class GlobalHead:
         return {name: array for name, array in arrays.items() if name not in ("global_head", "global_counts")}
 
 
-def statistics(features_ND: np.ndarray, labels_N: np.ndarray) -> Uplink:
-    """Return what a client tells of its features."""
+def statistics(features_ND: np.ndarray, labels_N: np.ndarray, context: ClientContext | None = None) -> Uplink:
+    """Return what a client tells of its features: noised, if its context has a release for that."""
     gaussians = ClassGaussians.of_features(features_ND, labels_N)
+    if context is not None and context.release is not None:
+        means_CD, variances_CD = context.release.class_moments(features_ND, labels_N)
+        (told,) = np.nonzero(context.class_counts > 1)
+        gaussians = ClassGaussians(means_CD[told], variances_CD[told], told, context.class_counts[told])
     counts, classes = gaussians.counts.astype(np.uint32), gaussians.classes.astype(np.uint16)
     return Uplink(gaussians.means_CD, gaussians.variances_CD, counts, classes)

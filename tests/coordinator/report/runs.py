@@ -43,9 +43,9 @@ class RecordedRun:
         self.folder = RunFolder.create(config, "20260131-235959")
         self.mode = mode
         self.book = Book()
-        self._store = Store(self.folder.store_path, call, unexpected)
-        self._store.put_meta("mode", mode)
-        self._store.put_meta("modules", str(ROOT))
+        self.store = Store(self.folder.store_path, call, unexpected)
+        self.store.put_meta("mode", mode)
+        self.store.put_meta("modules", str(ROOT))
         counts = {name: {"train": ready.class_counts, "test": [1, 1, 1, 1]} for name, ready in READY.items()}
         self.folder.histogram_path.write_text(json.dumps({"classes": list(classes), "clients": counts}))
         if num_rounds:
@@ -66,24 +66,24 @@ class RecordedRun:
         for index, reports in enumerate((first, {"ann": report(0.125)})):
             before = len(self.book.exchange_lines)
             self.book.exchange(round, index, at + 2 * index, reports)
-            self._store.open_exchange(round, index, list(READY), b"", b"")
+            self.store.open_exchange(round, index, list(READY), b"", b"")
             lines = self.book.exchange_lines[before:]
-            self._store.close_exchange(round, index, None, None, lines, nothing, list(reports))
+            self.store.close_exchange(round, index, None, None, lines, nothing, list(reports))
         self.book.close(round, at + 5 + longer_s)
         record = RoundRecord(round, "completed", global_hash=f"hash{round}", line=self.book.round_lines[-1])
-        self._store.close_round(record, ["ann"], None, None, nothing)
+        self.store.close_round(record, ["ann"], None, None, nothing)
 
     def put_fact(self, name: str, text: str) -> None:
         """Store a fact of the run."""
-        self._store.put_meta(name, text)
+        self.store.put_meta(name, text)
 
     def open(self, round: int, downlink: tuple[bytes, bytes] = (b"", b"")) -> None:
         """Leave a round's first exchange open."""
-        self._store.open_exchange(round, 0, list(READY), *downlink)
+        self.store.open_exchange(round, 0, list(READY), *downlink)
 
     def put_update(self, round: int, client: str, header: bytes, buffer: bytes) -> None:
         """Store an update of the open exchange."""
-        self._store.put_update(StoredUpdate(round, 0, client, 10, header, buffer, b""), nothing)
+        self.store.put_update(StoredUpdate(round, 0, client, 10, header, buffer, b""), nothing)
 
     def write_prototypes(self, classes: Sequence[int] = (0, 1, 2)) -> None:
         """Write a global state with prototypes."""
@@ -93,7 +93,7 @@ class RecordedRun:
 
     def settle(self) -> RunFolder:
         """Wait until all is stored; the run goes on."""
-        self._store.position()
+        self.store.position()
         return self.folder
 
     def end(self) -> RunFolder:
@@ -105,6 +105,6 @@ class RecordedRun:
 
     def leave(self) -> RunFolder:
         """Let the store go as if the run was killed."""
-        self._store.close()
+        self.store.close()
         self.folder.write_metrics([*self.book.exchange_lines, *self.book.round_lines])
         return self.folder

@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+from pathlib import Path
 
 from coordinator.report.numbers import to_csv, to_json
-from coordinator.report.reading import Run
+from coordinator.report.reading import Run, read_run
+from tests.coordinator.report.runs import RecordedRun
 
 
 def test_json_holds_the_summary_and_each_round(run: Run) -> None:
@@ -33,3 +35,15 @@ def test_csv_has_a_row_for_each_round_of_each_run(run: Run) -> None:
     assert rows[1]["accuracy.anchor.weighted"] == ""
     sent = sum(int(row["uplink.encoded_bytes"]) for row in rows[:2])
     assert sent == run.summary["uplink"]["encoded_bytes"]
+
+
+def test_in_a_simulation_coordination_is_unknown_and_empty(tmp_path: Path) -> None:
+    run = read_run(RecordedRun(tmp_path, mode="simulate").end().path)
+    assert [round["coordination_s"] for round in json.loads(to_json([run]))["runs"][0]["rounds"]] == [None, None]
+    assert {row["coordination_s"] for row in csv.DictReader(io.StringIO(to_csv([run])))} == {""}
+
+
+def test_the_peaks_of_a_round_are_in_its_row(run: Run) -> None:
+    run.series.peaks["trainer"] = {2: 700}
+    rows = list(csv.DictReader(io.StringIO(to_csv([run]))))
+    assert [row["trainer_peak_rss_bytes"] for row in rows] == ["", "700"]

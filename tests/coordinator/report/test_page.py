@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -11,6 +12,7 @@ import pytest
 
 pytest.importorskip("jinja2")
 
+from coordinator.links import Link
 from coordinator.report.comparison import comparison_page, differing_settings
 from coordinator.report.page import run_page
 from coordinator.report.reading import Run, read_run
@@ -80,7 +82,7 @@ def test_the_figures_are_the_summarys(run: Run) -> None:
 def test_a_figure_that_is_not_known_says_why(run: Run) -> None:
     page = Reader(run_page(run))
     assert page.row("trainer") == ["n/a", "not measured here"]
-    assert page.row("energy") == ["n/a", "not measured"]
+    assert page.row("energy") == ["n/a", "ann: its sensors did not answer all the time"]
 
 
 def test_nothing_comes_from_outside_and_nothing_is_run(run: Run) -> None:
@@ -138,3 +140,40 @@ def test_a_comparison_has_a_row_for_each_run_and_what_differs(run: Run, tmp_path
     assert page.row("training.lr") == ["0.05", "0.5"]
     assert list(differing_settings([run, other])) == ["training.lr"]
     assert differing_settings([run, run]) == {}
+
+
+def measured(run: Run) -> Run:
+    """Return a run of which the kernel, sensors and devices have something to say."""
+    link = {**dict.fromkeys(Link.__struct_fields__), "up_bytes": 7168, "own_up_bytes": 7000, "up_difference_bytes": 168}
+    way = {"rounds_bytes": 7000, "evaluation_bytes": 0, "other_bytes": 168}
+    device = {"board": "Jetson Orin Nano", "memory_bytes": 8 * 2**30, "has_unified_memory": True}
+    ann = {**run.summary["clients"]["ann"], "energy_j": 31.0, "gpu_peak_bytes": 5 * 2**20, "device": device}
+    run.series.peaks["trainer"] = {1: 2**20, 2: 2**21}
+    told = {
+        "wire": {"source": "kernel", "uplink": way, "downlink": way, "clients": {"ann": link}},
+        "energy": {"total_j": 31.0, "measured_j": 31.0},
+        "clients": {**run.summary["clients"], "ann": ann},
+    }
+    return dataclasses.replace(run, summary={**run.summary, **told})
+
+
+def test_connections_devices_and_energy_are_told(run: Run) -> None:
+    text = run_page(measured(run))
+    page = Reader(text)
+    assert page.row("on the wire: all else") == ["168 B", "", "168 B", ""]
+    assert ["ann", "7.0 KiB", "6.8 KiB", "168"] in [row[:4] for row in page.rows]
+    assert page.row("energy")[0] == "31.0 J"
+    (device,) = [row for row in page.rows if row[:2] == ["ann", "Jetson Orin Nano"]]
+    assert device[5:10] == [
+        "8.0 GiB, unified: GPU and CPU share it",
+        "n/a",
+        "n/a",
+        "5.0 MiB of unified memory",
+        "31.0 J",
+    ]
+    assert "Peak memory of each round" in text
+
+
+def test_of_a_device_that_says_what_cannot_be_nothing_is_shown(run: Run) -> None:
+    run.summary["clients"]["ann"]["device"] = {"memory_bytes": "<script>", "board": 5}
+    assert "<script" not in run_page(run)

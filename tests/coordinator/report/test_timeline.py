@@ -6,6 +6,7 @@ import pytest
 
 from coordinator.report.reading import Run
 from coordinator.report.timeline import AGGREGATE, LINK, MISSING, WAIT, takes_of, timeline_of
+from coordinator.tally import ClientLine, ExchangeLine, Refusals, Traffic
 
 
 def spans(run: Run, name: str, takes_turns: bool = False) -> list[tuple[str, float, float]]:
@@ -20,19 +21,19 @@ def test_a_lane_has_work_link_and_waiting(run: Run) -> None:
         ("checkpoint", 0.25, 0.5),
         ("encode", 0.5, 0.75),
         (LINK, 0.75, 1.0),
-        (WAIT, 1.0, 2.0),
+        (WAIT, 1.0, 1.5),
     ]
 
 
 def test_a_missing_update_spans_its_exchange(run: Run) -> None:
-    assert spans(run, "bob")[-1] == (MISSING, 2.0, 4.0)
+    assert spans(run, "bob")[-1] == (MISSING, 2.0, 3.5)
 
 
-def test_the_coordinator_aggregates_when_the_last_update_is_there(run: Run) -> None:
+def test_the_coordinator_aggregates_when_no_more_updates_are_waited_for(run: Run) -> None:
     timeline = timeline_of(2, run.series.timeline[2], False)
     assert timeline.lanes[0].name == "coordinator"
     assert timeline.duration_s == 4.0
-    assert spans(run, "coordinator") == [(AGGREGATE, 1.0, 2.0), (AGGREGATE, 3.0, 4.0)]
+    assert spans(run, "coordinator") == [(AGGREGATE, 1.5, 2.0), (AGGREGATE, 3.5, 4.0)]
 
 
 def test_in_a_simulation_nobody_waits(run: Run) -> None:
@@ -50,3 +51,18 @@ def test_parts_and_the_rest_are_the_rounds_duration(run: Run) -> None:
 
 def test_in_a_simulation_the_parts_are_all_clients(run: Run) -> None:
     assert takes_of(run.series.rounds[0], run.series, takes_turns=True)[0] == 0.875
+
+
+def test_a_client_that_says_how_long_it_held_the_task_has_its_stages_in_their_order() -> None:
+    """Seconds are eighths, which floats hold exactly."""
+    line = ClientLine(
+        1, "x", 0, 0, "ann", "accepted", Traffic(), Traffic(),
+        train_s=2.0, evaluate_s=0.5, checkpoint_s=0.25, encode_s=0.125, turnaround_s=4.0,
+        queue_s=0.75, downlink_s=0.5, uplink_s=0.25, wait_s=0.5,
+    )  # fmt: skip
+    exchange = ExchangeLine(1, "x", 0, 6.0, {}, [], Traffic(), Refusals(), aggregate_s=1.125)
+    (own, ann) = timeline_of(1, [line, exchange], False).lanes
+    stages = ["queue", "downlink", "train", "evaluate", "checkpoint", "encode", "uplink", WAIT]
+    assert [span.what for span in ann.spans] == stages
+    assert [span.start_s for span in ann.spans] == [0.0, 0.75, 1.25, 3.25, 3.75, 4.0, 4.125, 4.375]
+    assert ann.spans[-1].end_s == own.spans[0].start_s == 4.875

@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.report.units import show_bytes, show_count, show_mebibytes, show_seconds
+from coordinator.report.units import show_bytes, show_count, show_joules, show_mebibytes, show_seconds, show_skew
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,23 @@ def test_seconds(duration: float, text: str) -> None:
 
 def test_counts_and_memory() -> None:
     assert (show_count(20_000), show_mebibytes(1536 * 2**20)) == ("20,000", "1,536.0 MiB")
+
+
+@pytest.mark.parametrize(
+    ("energy_j", "text"),
+    [
+        (0.0042, "4.2 mJ"),
+        (0.52, "0.52 J"),
+        (9.994, "9.99 J"),
+        (31.04, "31.0 J"),
+        (9999.4, "9,999.4 J"),
+        (42e3, "42.0 kJ"),
+    ],
+)
+def test_energy(energy_j: float, text: str) -> None:
+    assert show_joules(energy_j) == text
+
+
+@pytest.mark.parametrize(("skew_s", "text"), [(0.0012, "+1.2 ms"), (-3.0, "-3.00 s"), (0.0, "+0.0 ms")])
+def test_skew_says_which_clock_is_ahead(skew_s: float, text: str) -> None:
+    assert show_skew(skew_s) == text

@@ -9,7 +9,7 @@ from coordinator.service.requirements import count_unmet, unmet
 
 BOARD = {
     "tags": ["jetson", "attic"], "classes": ["cat"], "memory_bytes": 4 << 30, "cuda": True, "source": "npz",
-    "index": None,
+    "data_index": None,
 }  # fmt: skip
 
 
@@ -33,11 +33,11 @@ def test_a_board_meets_a_requirement_or_not(setting: str, fault: str) -> None:
 
 @pytest.mark.parametrize(("index", "fault"), [(3, ""), (4, "a [data] index below num_clients = 4"), (-1, "a [data]")])
 def test_a_part_of_the_runs_data_must_be_there(index: int, fault: str) -> None:
-    assert unmet(load(None, ["data.num_clients=4"]), {**BOARD, "index": index}).startswith(fault)
+    assert unmet(load(None, ["data.num_clients=4"]), {**BOARD, "data_index": index}).startswith(fault)
 
 
 @pytest.mark.parametrize(
-    "device", [{}, {"tags": "jetson", "memory_bytes": "much", "cuda": 1, "source": ["npz"], "index": "0"}]
+    "device", [{}, {"tags": "jetson", "memory_bytes": "much", "cuda": 1, "source": ["npz"], "data_index": "0"}]
 )
 def test_what_a_device_did_not_say_or_said_wrongly_is_not_met(device: dict[str, Any]) -> None:
     assert unmet(load(None, []), device) == ""

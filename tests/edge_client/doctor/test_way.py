@@ -14,11 +14,14 @@ from coordinator.enrolment import Enrolment
 from coordinator.keys import Keys as CoordinatorKeys
 from coordinator.soundings import Soundings
 from coordinator.turned_away import TurnedAway
-from edge_client.doctor import line
+from edge_client.doctor import way
 from edge_client.doctor.finding import Finding, exit_code
+from edge_client.doctor.line import Heard, Line
 from edge_client.doctor.way import examine_way
 from edge_client.keys import Keys
+from wire.encoding import Packed
 from wire.exit_codes import ExitCode
+from wire.messages import Echo
 from wire.sockets.keys import KeyPair, make_pair
 
 COORDINATOR, ENROLLED, STRANGER = make_pair(), make_pair(), make_pair()
@@ -41,7 +44,9 @@ def examined(
     async def walk() -> list[Finding]:
         theirs = CoordinatorKeys(own, Enrolment.of({"a": ENROLLED.public})) if own is not None else None
         turned_away = TurnedAway({}, lambda text: None)
-        door = Door(TRANSPORT, theirs, arrivals.append, lambda route, reason: None, turned_away)
+        door = Door(
+            TRANSPORT, theirs, arrivals.append, lambda route, reason: None, turned_away, lambda route, counters: None
+        )
         try:
             return await walked(door.address, keys, client, knows)
         finally:
@@ -56,7 +61,7 @@ def test_an_enrolled_device_hears_of_clock_and_speed() -> None:
     findings = examined()
     assert [(finding.name, finding.level) for finding in findings] == [(name, "ok") for name in ALL]
     figures = {key: value for finding in findings for key, value in finding.figures.items()}
-    assert all(figures[key] is not None for key in ("connect_s", "ahead_s", "uncertainty_s", "round_trip_s"))
+    assert all(figures[key] is not None for key in ("connect_s", "behind_s", "uncertainty_s", "round_trip_s"))
     assert figures.keys() >= {"up_bytes_per_s", "least_down_bytes_per_s"}
 
 
@@ -95,8 +100,28 @@ def test_without_settings_the_way_ends_at_the_greeting() -> None:
     assert [(finding.name, finding.level) for finding in examined(knows=False)] == [(name, "ok") for name in ALL[:3]]
 
 
+class SlowLine(Line):
+    """A link that carries so many bytes in a second, to nobody."""
+
+    def __init__(self, bytes_per_s: float) -> None:
+        self._bytes_per_s = bytes_per_s
+        self.num_sent: list[int] = []
+
+    async def sound(self, packed: Packed, within_s: float, returns: bool = False, times: int = 1) -> Heard:
+        self.num_sent.append(times)
+        return Heard(Echo((1, 3), 1, "a", 0.0), 0.25 + times * len(packed.buffer) / self._bytes_per_s, 0.0)
+
+
+@pytest.mark.parametrize(("bytes_per_s", "num_sent"), [(6e4, [1]), (6e6, [1, 8])])
+def test_one_long_sounding_does_for_a_slow_link(bytes_per_s: float, num_sent: list[int]) -> None:
+    line = SlowLine(bytes_per_s)
+    rate = asyncio.run(way._rate(line, False, 0.25))
+    assert rate == pytest.approx(bytes_per_s)
+    assert line.num_sent == num_sent
+
+
 def test_a_coordinator_that_does_not_echo_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line, "ECHO_S", 0.05)
+    monkeypatch.setattr(way, "ECHO_S", 0.05)
     monkeypatch.setattr(Soundings, "echo", lambda *_: [])
     last = examined()[-1]
     assert (last.name, last.code, last.told) == ("soundings", ExitCode.BAD_CONFIG, "no echo within 0.05 s")

@@ -1,5 +1,6 @@
 """Head calibration: what is sent, what the head knows, and what stays as it is."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from models.methods.headcal import Downlink, Uplink
 from models.methods.headcal.global_head import GlobalHead, statistics
 from models.methods.headcal.nets import Frozen
 from models.methods.headcal.server import HeadcalServer
-from models.spec import ConfigError, ModelConfig
+from models.privacy import Release
+from models.spec import ConfigError, ModelConfig, PrivacyConfig
 from tests.models.federation import Federation
 from tests.models.small_run import UNEVEN, make_data, make_spec
 from wire.errors import RecordError
@@ -96,3 +98,28 @@ def test_a_torch_client_trains_its_head_alone() -> None:
 def test_clients_of_different_nets_are_refused() -> None:
     with pytest.raises(ConfigError, match="expected 'common'"):
         METHOD.check(make_spec("headcal", model=ModelConfig(init="per_client")), None)
+
+
+def noised_uplink(multiplier: float) -> Uplink:
+    """What a client of two classes, whose features are well within the norm, sends with so much noise."""
+    spec = make_spec("headcal", privacy=PrivacyConfig(noise_multiplier=multiplier, clip_norm=10.0))
+    labels = np.arange(40) % 2
+    features = CORNERS[labels] + np.random.default_rng(0).normal(size=(40, 2)) * 0.3
+    release = Release(spec, b"secret", "a", 1, 0)
+    context: Any = SimpleNamespace(class_counts=np.array([20, 20, 0, 3]), release=release)
+    return statistics(features.astype(np.float32), labels, context)
+
+
+def test_with_noise_those_classes_go_up_that_were_announced_and_without_much_they_are_nearly_exact() -> None:
+    quiet, exact = noised_uplink(1e-9), update("a", [0, 1] * 20).record
+    assert quiet.classes.tolist() == [0, 1, 3]
+    assert quiet.counts.tolist() == [20, 20, 3]
+    assert quiet.means[:2] == pytest.approx(exact.means, abs=1e-4)
+    assert quiet.variances[:2] == pytest.approx(exact.variances * 19 / 20, abs=1e-4)
+
+
+def test_whatever_the_noise_an_uplink_is_one_that_samples_can_have_given() -> None:
+    loud = noised_uplink(1000.0)
+    loud.check()
+    assert (np.linalg.norm(loud.means, axis=1) <= 10.0 + 1e-4).all()
+    assert (loud.variances <= 100.0).all()

@@ -14,7 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from wire.sockets.child import KILL_AFTER_S, LAST_LINES, Child, peak_rss_bytes
+from wire.sockets.child import KILL_AFTER_S, LAST_LINES, Child
+from wire.sockets.memory import peak_rss_bytes
 
 WAIT_S = 10.0
 
@@ -203,7 +204,7 @@ def test_peak_memory_is_that_of_the_process_alone(parent: Parent) -> None:
     async def main() -> None:
         parent.child.send([b"x"])
         await parent.answer()
-        own, its = peak_rss_bytes(), parent.child.peak_rss_bytes()
+        own, its = peak_rss_bytes(), peak_rss_bytes(parent.child.pid)
         assert own is not None
         assert its is not None
         assert 5e6 < its < 100e6 < own

@@ -36,7 +36,7 @@ class Port:
             self._ends.append(Gatekeeper(context, self._may_enter))
         own = OURS if is_encrypted else None
         self.router = Router(
-            context, "127.0.0.1:0", LIMIT, self._take, lambda kind, text: self.failed.append(kind), own
+            context, "127.0.0.1:0", LIMIT, self._take, self._take_failure, lambda route, counters: None, own
         )
         self._ends.append(self.router)
 
@@ -53,6 +53,9 @@ class Port:
     def _may_enter(self, key: str, address: str) -> bool:
         self.asked.append((key, address))
         return key == ENROLLED.public
+
+    def _take_failure(self, kind: str, text: str) -> None:
+        self.failed.append(kind)
 
     def _take(self, route: bytes, key: str, frames: list[bytes]) -> None:
         self.came.append((key, frames))

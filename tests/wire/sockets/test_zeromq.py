@@ -10,6 +10,7 @@ from typing import TypeVar
 import pytest
 import zmq
 
+from wire.sockets.tcp import Counters
 from wire.sockets.zeromq import ANYONE, AddressInUseError, Context, Dealer, Loss, Router
 
 WAIT_S = 10.0
@@ -30,7 +31,8 @@ class Hub:
         self.chokes_on: bytes | None = None
         self._bench = bench
         self.failed: list[str] = []
-        self.router = bench.keep(Router(bench.context, address, LIMIT, self._take, self._take_failure))
+        self.ended: dict[bytes, Counters | None] = {}
+        self.router = bench.keep(Router(bench.context, address, LIMIT, self._take, self._take_failure, self._take_end))
 
     def dealer(self, address: str = "") -> Dealer:
         """Connect to the router, or elsewhere."""
@@ -50,6 +52,9 @@ class Hub:
 
     def _take_failure(self, kind: str, text: str) -> None:
         self.failed.append(kind)
+
+    def _take_end(self, route: bytes, counters: Counters | None) -> None:
+        self.ended[route] = counters
 
     def _take(self, route: bytes, key: str, frames: Frames) -> None:
         assert key == ANYONE
@@ -303,5 +308,45 @@ def test_ipv6(bench: Bench) -> None:
         hub = bench.hub("[::1]:0")
         assert hub.router.address.startswith("[::1]:")
         await hub.route_of(hub.dealer())
+
+    bench.run(main)
+
+
+def test_both_ends_have_the_kernels_count_and_that_of_a_connection_which_has_ended(bench: Bench) -> None:
+    async def main() -> None:
+        hub = bench.hub()
+        dealer = hub.dealer()
+        route = await hub.route_of(dealer)
+        assert hub.router.send(route, [bytes(5000)])
+        await until(lambda: len(hub.answers) == 1)
+        here, there = hub.router.counters(route), dealer.counters()
+        assert here is not None
+        assert there is not None
+        assert here.sent_bytes == there.received_bytes > 5000
+        assert here.received_bytes == there.sent_bytes > 5
+        dealer.close()
+        await until(lambda: bool(hub.ended))
+        last = hub.ended[route]
+        assert last is not None
+        assert last.sent_bytes == here.sent_bytes
+        assert hub.router.counters(route) is None
+
+    bench.run(main)
+
+
+def test_a_connection_that_has_the_descriptor_of_an_older_one_is_not_taken_for_it(bench: Bench) -> None:
+    async def main() -> None:
+        hub = bench.hub()
+        for number in range(1, 6):
+            dealer = hub.dealer()
+            route = await hub.route_of(dealer)
+            counters = hub.router.counters(route)
+            assert counters is not None
+            assert counters.sent_bytes < 200  # its own alone
+            assert hub.router.send(route, [bytes(1000)])
+            await until(lambda so_far=number: len(hub.answers) == so_far)  # type: ignore[misc]
+            dealer.close()
+            await until(lambda so_far=number: len(hub.ended) == so_far)  # type: ignore[misc]
+        assert all(last is not None and 1000 < last.sent_bytes < 1300 for last in hub.ended.values())
 
     bench.run(main)

@@ -1,0 +1,161 @@
+"""What each client's connections have come to, as the kernel counts it: dead ones and those before a restart included.
+
+A connection counts for the client whose hello it brought, from its first byte on. A client also says what it counted
+itself, which is compared at the moment of its word; what is under way just then is the difference, and so is what a
+client that was killed could not say any more. The kernel's counts die with this process: after a kill go on those that
+were stored last, and what the updates that are stored cost, computed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from wire.messages import Vitals
+from wire.sockets.tcp import Counters
+
+MOST = 2**53
+"""No count or clock that a client tells is larger."""
+
+
+class Link(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One client's connections, all added up.
+
+    Attributes:
+        up_bytes: TCP payload from the client, each byte once.
+        down_bytes: the same to the client.
+        computed_bytes: the part of both that was computed from messages, after a restart.
+        num_retransmits: segments to the client that were sent again.
+        num_connections: how many connections it has had.
+        rtt_s: the last round-trip time, smoothed.
+        own_up_bytes: what the client has counted itself, None if it has not said so.
+        own_down_bytes: the same of what came to it.
+        own_num_retransmits: segments that it sent again.
+        up_difference_bytes: how much more was counted here, when the client said so.
+        down_difference_bytes: the same to the client.
+        clock_skew_s: how far the client's clock is ahead of this one's, short of the time that a message travels.
+        word: the last that the client's process said.
+    """
+
+    up_bytes: int = 0
+    down_bytes: int = 0
+    computed_bytes: int = 0
+    num_retransmits: int = 0
+    num_connections: int = 0
+    rtt_s: float | None = None
+    own_up_bytes: int | None = None
+    own_down_bytes: int | None = None
+    own_num_retransmits: int | None = None
+    up_difference_bytes: int | None = None
+    down_difference_bytes: int | None = None
+    clock_skew_s: float | None = None
+    word: Vitals = Vitals()
+
+    def with_connection(self, counters: Counters) -> Link:
+        """Return this and one connection more."""
+        return msgspec.structs.replace(
+            self,
+            up_bytes=self.up_bytes + counters.received_bytes,
+            down_bytes=self.down_bytes + counters.sent_bytes,
+            num_retransmits=self.num_retransmits + counters.num_retransmits,
+            num_connections=self.num_connections + 1,
+            rtt_s=counters.rtt_s or self.rtt_s,
+        )
+
+    def with_word(self, word: Vitals, clock_skew_s: float) -> Link:
+        """Return this and what the client says now; a figure smaller than before is that of a new process."""
+        last = self.word if word.sent_bytes >= self.word.sent_bytes else Vitals()
+        skew_s = clock_skew_s if self.clock_skew_s is None else max(self.clock_skew_s, clock_skew_s)
+        return msgspec.structs.replace(
+            self,
+            own_up_bytes=_grown(self.own_up_bytes, word.sent_bytes - last.sent_bytes),
+            own_down_bytes=_grown(self.own_down_bytes, word.received_bytes - last.received_bytes),
+            own_num_retransmits=_grown(self.own_num_retransmits, word.num_retransmits - last.num_retransmits),
+            clock_skew_s=skew_s if word.clock_s else self.clock_skew_s,
+            word=word,
+        )
+
+
+class StoredLinks(msgspec.Struct, frozen=True):
+    """The links of all clients at one moment: when an exchange was opened or closed, or (`is_last`) the run left."""
+
+    links: dict[str, Link] = {}
+    is_last: bool = False
+
+
+class Links:
+    """The links of all clients, by client id."""
+
+    def __init__(self, stored: StoredLinks, counters: Callable[[bytes], Counters | None]) -> None:
+        """Go on from what is stored; `counters` is the door's."""
+        self._ended = dict(stored.links)
+        self._is_whole = stored.is_last
+        self._counters = counters
+        self._routes: dict[str, set[bytes]] = {}
+        self._clients: dict[bytes, str] = {}
+
+    def joined(self, client: str, route: bytes) -> None:
+        """Count a connection for the client that it has said hello for; the first hello holds."""
+        if route not in self._clients and self._counters(route) is not None:
+            self._clients[route] = client
+            self._routes.setdefault(client, set()).add(route)
+
+    def ended(self, route: bytes, counters: Counters | None) -> None:
+        """Keep what a connection came to."""
+        client = self._clients.pop(route, None)
+        if client is not None:
+            self._routes[client].discard(route)
+            if counters is not None:
+                self._ended[client] = self._ended.get(client, Link()).with_connection(counters)
+
+    def before_restart(self, client: str, up_bytes: int, down_bytes: int) -> None:
+        """Count a message that went before this process began, with its computed cost, if it was not counted then."""
+        if self._is_whole:
+            return
+        known = self._ended.get(client, Link())
+        computed_bytes = known.computed_bytes + up_bytes + down_bytes
+        up_bytes, down_bytes = known.up_bytes + up_bytes, known.down_bytes + down_bytes
+        self._ended[client] = msgspec.structs.replace(
+            known, up_bytes=up_bytes, down_bytes=down_bytes, computed_bytes=computed_bytes
+        )
+
+    def told(self, client: str, word: Vitals, message_bytes: int) -> None:
+        """Take what a client has counted itself, in a message of so many bytes, which it could not count yet."""
+        here = self.link(client)
+        if here is None or not _is_plausible(word):
+            return
+        word = msgspec.structs.replace(word, sent_bytes=word.sent_bytes + message_bytes)
+        kept = self._ended.get(client, Link()).with_word(word, word.clock_s - time.time())
+        assert kept.own_up_bytes is not None
+        assert kept.own_down_bytes is not None
+        self._ended[client] = msgspec.structs.replace(
+            kept,
+            up_difference_bytes=here.up_bytes - kept.own_up_bytes,
+            down_difference_bytes=here.down_bytes - kept.own_down_bytes,
+        )
+
+    def link(self, client: str) -> Link | None:
+        """Return what a client's connections have come to by now, None if the kernel has never said."""
+        link = self._ended.get(client)
+        for route in self._routes.get(client, ()):
+            counters = self._counters(route)
+            if counters is not None:
+                link = (link or Link()).with_connection(counters)
+        return link if link is not None and link.num_connections else None
+
+    def all(self) -> dict[str, Link]:
+        """Return the links of all clients of which the kernel has said anything."""
+        found = {client: self.link(client) for client in sorted({*self._ended, *self._routes})}
+        return {client: link for client, link in found.items() if link is not None}
+
+
+def _is_plausible(word: Vitals) -> bool:
+    """Say whether these can be counts: who has spoken has sent something."""
+    told = (word.sent_bytes, word.received_bytes, word.num_retransmits, word.gpu_peak_bytes, word.clock_s)
+    return word.sent_bytes > 0 and all(0 <= figure <= MOST for figure in told)
+
+
+def _grown(total: int | None, growth: int) -> int:
+    return min(MOST, (total or 0) + growth)

@@ -1,0 +1,123 @@
+"""What a client's daemon measures beside its work: bytes on its connections, memory, and energy task by task."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from edge_client.sensors.energy import EnergyMeter
+from wire.messages import Vitals
+from wire.sockets.memory import PeakMemory, Pid
+from wire.sockets.zeromq import Dealer
+from wire.timing import Timing, microseconds, split_timing
+
+SAMPLE_EVERY_S = 1.0
+"""How often the sensors are read while there is a task."""
+
+
+class Traffic(NamedTuple):
+    """What the kernel has counted on connections."""
+
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    num_retransmits: int = 0
+
+    def plus(self, dealer: Dealer | None) -> Traffic:
+        """Return this and what a connection has come to, if that is known."""
+        counters = dealer.counters() if dealer is not None else None
+        if counters is None:
+            return self
+        return Traffic(
+            self.sent_bytes + counters.sent_bytes,
+            self.received_bytes + counters.received_bytes,
+            self.num_retransmits + counters.num_retransmits,
+        )
+
+
+class Meter:
+    """The measurements of one daemon; times are those of its event loop."""
+
+    def __init__(self, trainer_pid: Callable[[], Pid], energy: EnergyMeter) -> None:
+        self._own = PeakMemory(lambda: "self")
+        self._trainer = PeakMemory(trainer_pid)
+        self._gpu_peak_bytes = 0
+        self._energy = energy
+        self._dealer: Dealer | None = None
+        self._is_idle = True
+        self._before = Traffic()
+        self._task_came_at: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._took = Timing(0, 0, 0, 0)
+
+    def linked(self, dealer: Dealer) -> None:
+        """Count on with a new connection; the one before is closed."""
+        self._before = Traffic() if self._is_idle else self._before.plus(self._dealer)
+        self._dealer, self._is_idle = dealer, False
+
+    def left(self) -> None:
+        """The run is left: what comes now is for none."""
+        self._is_idle = True
+
+    def joined(self, welcome_bytes: int) -> None:
+        """Begin to count anew, from this welcome on, if it came on a connection that was in no run."""
+        if self._is_idle:
+            self._is_idle = False
+            so_far = Traffic().plus(self._dealer)
+            self._before = Traffic(-so_far.sent_bytes, welcome_bytes - so_far.received_bytes, -so_far.num_retransmits)
+
+    def peaks_bytes(self) -> tuple[int, int]:
+        """Return the peak resident memory of daemon and trainer so far, 0 if unknown."""
+        return self._own.overall_bytes() or 0, self._trainer.overall_bytes() or 0
+
+    def vitals(self) -> Vitals:
+        """Return what has been counted for the run by now."""
+        traffic = self._before.plus(self._dealer)
+        return Vitals(*traffic, gpu_peak_bytes=self._gpu_peak_bytes, clock_s=time.time())
+
+    def task_came(self, at: float) -> None:
+        """Begin to measure a task."""
+        self._task_came_at, self._took = at, Timing(0, 0, 0, 0)
+        self._own.begin()
+        self._trainer.begin()
+        if self._energy.has_sensors:
+            self._energy.begin(at)
+            self._sample_later()
+
+    def uplink_made(self, at: float) -> None:
+        """End what is measured of a task, but for how long its update is held."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._energy.sample(at)
+        energy_j = self._energy.part_j()
+        self._took = self._took._replace(
+            client_peak_rss_bytes=self._own.part_bytes() or 0,
+            trainer_peak_rss_bytes=self._trainer.part_bytes() or 0,
+            energy_j=-1.0 if energy_j is None else energy_j,
+        )
+
+    def told(self, uplink: Sequence[bytes], at: float) -> Sequence[bytes]:
+        """Return an uplink that is about to go with what was measured put into the timing behind it, if it has one."""
+        frames, timing = split_timing(uplink)
+        if timing is None or self._task_came_at is None:
+            return uplink
+        self._gpu_peak_bytes = max(self._gpu_peak_bytes, timing.gpu_peak_bytes)
+        told = self._took._replace(
+            train_us=timing.train_us,
+            evaluate_us=timing.evaluate_us,
+            checkpoint_us=timing.checkpoint_us,
+            encode_us=timing.encode_us,
+            held_us=microseconds(at - self._task_came_at),
+            gpu_peak_bytes=timing.gpu_peak_bytes,
+        )
+        return [*map(bytes, frames), told.frame()]
+
+    def _sample_later(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(SAMPLE_EVERY_S, self._sample)
+
+    def _sample(self) -> None:
+        self._energy.sample(asyncio.get_running_loop().time())
+        self._sample_later()

@@ -1,0 +1,13 @@
+"""Which of a board's rails together are all that it draws."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+TOTALS = ("VDD_IN", "POM_5V_IN", "5V_IN")
+"""Rails that all others are behind: of TX2, Xavier NX, Orin NX and Orin Nano; of Nano and TX1; the latter by hwmon."""
+
+
+def whole(rails: Collection[str]) -> Sequence[str]:
+    """Return the rail that has all power of the module, or else all of them (AGX boards have no such rail)."""
+    return [rail for rail in TOTALS if rail in rails][:1] or sorted(rails)

@@ -1,0 +1,55 @@
+"""A process's own peak of resident memory, of all its life and of one part of it after the other.
+
+The kernel keeps the peak (VmHWM), so no spike between two looks is missed, and what a process was started by does not
+count, as it does in `ru_maxrss`. Where it may be told to begin anew, the peak of a round is that of the round alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+Pid = int | str | None
+"""A process, `self` for this one; None for one that has not been started."""
+
+
+def peak_rss_bytes(pid: Pid = "self") -> int | None:
+    """Return a process's own peak resident memory (VmHWM), None where the system does not say."""
+    try:
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        return None
+    return None
+
+
+def forget_peak(pid: Pid) -> bool:
+    """Let a process's peak begin anew at what it holds now; False where that is not allowed."""
+    try:
+        Path(f"/proc/{pid}/clear_refs").write_text("5")
+    except OSError:
+        return False
+    return True
+
+
+class PeakMemory:
+    """The peaks of one process, or of those that take its place."""
+
+    def __init__(self, pid: Callable[[], Pid]) -> None:
+        self._pid = pid
+        self._before_bytes = 0
+        self._is_fresh = False
+
+    def begin(self) -> None:
+        """Begin a part; what was before counts for the whole alone."""
+        self._before_bytes = self.overall_bytes() or 0
+        self._is_fresh = forget_peak(self._pid())
+
+    def part_bytes(self) -> int | None:
+        """Return the peak since `begin`, None if it cannot be told from what was before."""
+        return peak_rss_bytes(self._pid()) if self._is_fresh else None
+
+    def overall_bytes(self) -> int | None:
+        """Return the largest peak of all, None if none is known."""
+        return max(self._before_bytes, peak_rss_bytes(self._pid()) or 0) or None
