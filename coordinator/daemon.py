@@ -30,7 +30,7 @@ from coordinator.misfits import Misfits
 from coordinator.record import RunRecord, outcome_of
 from coordinator.rounds import Rounds
 from coordinator.run_folder import run_token
-from coordinator.server_half import ServerHalf, ServerHalfError
+from coordinator.server_half import ServerHalf, ServerHalfError, Spare
 from coordinator.store import StoreError
 from coordinator.tally import Report
 from coordinator.turned_away import TurnedAway
@@ -72,7 +72,15 @@ FAREWELL_S = 2.0
 class Coordinator:
     """One run, from start to exit code."""
 
-    def __init__(self, config: RunConfig, spec: RunSpec, modules: Path, record: RunRecord, open_port: OpenPort) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        spec: RunSpec,
+        modules: Path,
+        record: RunRecord,
+        open_port: OpenPort,
+        spare: Spare = lambda: None,
+    ) -> None:
         """Bring the parts together; the port, through which the run's clients come, is opened by `run`."""
         self._config = config
         self._service = ServiceManager()
@@ -88,7 +96,7 @@ class Coordinator:
         self._rounds = Rounds(config.round_rules(len(self._method.exchanges)), record.standing.position)
         plain = msgspec.to_builtins(spec)
         self._half = ServerHalf(
-            plain, modules, record.folder.log_path, config.training.threads, config.round.max_exchange_s
+            plain, modules, record.folder.log_path, config.training.threads, config.round.max_exchange_s, spare
         )
         welcome = Welcome(
             self._token, spec.run_id, config.transport.heartbeat_s, config.transport.max_message_bytes, plain

@@ -31,6 +31,7 @@ from coordinator.service.hosted import Hosted, Plan
 from coordinator.service.queue import FILE, Entry, Queue
 from coordinator.service.requirements import data_index, unmet
 from coordinator.service.settings import ServiceConfig
+from coordinator.service.spare import SpareAggregator
 from coordinator.store import StoreError
 from coordinator.turned_away import TurnedAway
 from models.spec import ConfigError
@@ -68,6 +69,7 @@ class Service:
         self.hosted: dict[str, Hosted] = {}
         self._seeing: dict[str, asyncio.Task[None]] = {}
         self._reporters: list[subprocess.Popen[bytes]] = []
+        self._spare = SpareAggregator(config.folder / "aggregator.log")
         self._desk = Desk(config.folder, Clerk(self).carry_out)
 
     async def run(self) -> ExitCode:
@@ -81,6 +83,7 @@ class Service:
         idle_s = self.config.service.idle_heartbeat_s
         self.foyer = Foyer(idle_s, self._door.send, self._door.quiet_s, events)
         await self._desk.open()
+        await self._spare.prepare()
         self._take_up()
         say(f"listening on {self._door.address}")
         self._tick()
@@ -101,6 +104,7 @@ class Service:
             hosted.end(reason)
         if self._seeing:
             await asyncio.wait(self._seeing.values(), timeout=END_S)
+        await self._spare.stop()
         self._door.close()
         for reporter in self._reporters:
             reporter.kill()
@@ -177,7 +181,7 @@ class Service:
         run_id = plan.folder.run_id
         self.plans.pop(run_id, None)
         try:
-            hosted = Hosted(plan, self._modules, self._door)
+            hosted = Hosted(plan, self._modules, self._door, self._spare.take)
         except StoreError as error:
             self._book_over(run_id, "failed", str(error))
             return
@@ -214,6 +218,7 @@ class Service:
         self._stand_by(hosted)
         self.fill()
         self._leave_behind(hosted.plan)
+        await self._spare.prepare()
 
     def _book_over(self, run_id: str, outcome: str, reason: str) -> None:
         try:

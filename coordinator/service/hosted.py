@@ -15,6 +15,7 @@ from coordinator.display import Display
 from coordinator.door import Arrival, Frames, OnArrival, OnBarred, OnEnded, Port
 from coordinator.record import RunRecord, outcome_of
 from coordinator.run_folder import RunFolder
+from coordinator.server_half import Spare
 from coordinator.service.foyer import Guest
 from coordinator.turned_away import TurnedAway
 from models.data import dataset_classes
@@ -120,7 +121,7 @@ class Passage:
 class Hosted:
     """One run that goes on, and the clients that are in it, here or not."""
 
-    def __init__(self, plan: Plan, modules: Path, door: Port) -> None:
+    def __init__(self, plan: Plan, modules: Path, door: Port, spare: Spare) -> None:
         """Open its record, new or not.
 
         Raises:
@@ -139,7 +140,7 @@ class Hosted:
             opened.callback(self._record.close)
             self.clients.update(self._record.standing.announced)
             self._opened = opened.pop_all()
-        self._coordinator = Coordinator(plan.config, plan.spec, modules, self._record, self._passage.open)
+        self._coordinator = Coordinator(plan.config, plan.spec, modules, self._record, self._passage.open, spare)
 
     @property
     def run_id(self) -> str:

@@ -36,6 +36,7 @@ def without_trainers(clients: Sequence[Process]) -> list[int]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_three_experiments_without_a_login_are_three_fresh_runs(pairs: PairsRun) -> None:
     service = StandingService(pairs)
     service.start()
