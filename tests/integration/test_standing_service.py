@@ -24,6 +24,7 @@ def service(pairs: PairsRun) -> StandingService:
 
 
 def test_clients_stay_on_their_link_from_run_to_run(service: StandingService) -> None:
+    service.pairs.configure(transport={"heartbeat_s": 5.0})
     service.start()
     clients = [service.client(index) for index in range(2)]
     run_ids = [service.submit(f"run.seed={seed}") for seed in range(3)]
@@ -34,7 +35,9 @@ def test_clients_stay_on_their_link_from_run_to_run(service: StandingService) ->
     for seed, run_id in enumerate(run_ids):
         assert service.outcome(run_id) == "finished"
         service.pairs.configure(run={"seed": seed})
-        assert service.summary(run_id)["global_hash"] == service.pairs.undisturbed_hashes()
+        summary = service.summary(run_id)
+        assert summary["global_hash"] == service.pairs.undisturbed_hashes()
+        assert {link["num_connections"] for link in summary["wire"]["clients"].values()} == {1}
     assert service.process.said.count("is here") == 2
     assert [result.rounds for result in client_api.results(run_ids, service.folder)] == [2, 2, 2]
     assert [client.stop() for client in clients] == [ExitCode.INTERRUPTED] * 2
