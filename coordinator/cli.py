@@ -81,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
 
     serve = add("serve", _serve, "run a coordinator that clients connect to; without a run one that stands for many")
     loopback = add("loopback", _loopback, "run a coordinator and its clients, all on this machine")
-    simulate = add("simulate", _simulate, "run everything in one process, with the same arithmetic and bytes")
+    simulate = add("simulate", _simulate, "run everything without a network, with the same arithmetic and bytes")
     check = add("check-config", _check_config, "check a config and print it with every default filled in")
     for command in (serve, loopback, simulate, check):
         _add_settings(command)
@@ -100,6 +100,14 @@ def _parser() -> argparse.ArgumentParser:
     for command in (serve, loopback):
         live = f"serve a live page of the run, for this machine alone unless told otherwise (default: {DASHBOARD})"
         command.add_argument("--dashboard", nargs="?", const=DASHBOARD, metavar="ADDR", help=live)
+    simulate.add_argument("--jobs", type=int, metavar="N", help="work for clients in so many processes (default: 1)")
+    engine = "who works for clients: processes of this machine, or Ray (default: own)"
+    simulate.add_argument("--engine", choices=["own", "ray"], help=engine)
+    simulate.add_argument(
+        "--ray-address", metavar="ADDR", help="join this Ray cluster, such as ray://head:10001 or auto"
+    )
+    measured = "give the clients the speed and links that another run has measured, in turn"
+    simulate.add_argument("--profiles-from", type=Path, metavar="RUN_DIR", help=measured)
     loopback.add_argument("--clients", type=int, metavar="N", help="how many clients; all of them are waited for")
     status = add("status", _status, "say where a run stands")
     status.add_argument("run_dir", type=run_dir, metavar="RUN", help=RUN)
@@ -170,7 +178,16 @@ def _loopback(args: argparse.Namespace) -> int:
 
 
 def _simulate(args: argparse.Namespace) -> int:
-    config, modules, folder = _load_run(args, "simulate", args.set)
+    given = {"jobs": args.jobs, "engine": args.engine, "ray_address": args.ray_address}
+    chosen = [f"simulation.{key}={value}" for key, value in given.items() if value is not None]
+    config, modules, folder = _load_run(args, "simulate", [*chosen, *args.set])
+    if args.profiles_from is not None:
+        from coordinator.virtual.measured import with_profiles_of
+        from models.spec import ConfigError
+
+        if folder is not None:
+            raise ConfigError("--profiles-from: a run that goes on keeps the profiles that it was started with")
+        config = with_profiles_of(config, args.profiles_from)
 
     from coordinator.simulation import simulate
 

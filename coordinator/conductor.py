@@ -97,6 +97,11 @@ class Conductor:
         """Queue an instruction."""
         self._todo.put_nowait(instruction)
 
+    @property
+    def has_work(self) -> bool:
+        """Whether an instruction waits to be carried out."""
+        return not self._todo.empty()
+
     async def begin(self) -> list[Constant]:
         """Take up the run where it stands, and return its constants, which are durable by then."""
         standing, self._record.standing = self._record.standing, Standing()

@@ -10,6 +10,7 @@ import msgspec
 import tomli_w
 
 from coordinator.rounds import RoundRules
+from coordinator.virtual.section import SimulationSection
 from models import methods
 from models.data import DATASETS
 from models.methods.api import Method
@@ -139,6 +140,7 @@ class RunConfig(Section, frozen=True):
     require: RequireSection = RequireSection()
     transport: TransportSection = TransportSection()
     report: ReportSection = ReportSection()
+    simulation: SimulationSection = SimulationSection()
 
     @property
     def method_name(self) -> str:
@@ -221,6 +223,7 @@ def read(of_file: Tables, settings: Sequence[str], where: str) -> RunConfig:
     _check_places(config, where)
     _check_parts(config, where)
     config = msgspec.structs.replace(config, round=_read_round(config, tables.get("round", {}), where))
+    _check_simulation(config, where)
     return msgspec.structs.replace(config, method=_read_method(config, where))
 
 
@@ -288,6 +291,18 @@ def _read_round(config: RunConfig, table: Mapping[str, Any], where: str) -> Roun
         expected = f"at most max_exchange_s = {section.max_exchange_s}"
         raise refusal(where, "round.deadline_s", section.deadline_s, expected)
     return section
+
+
+def _check_simulation(config: RunConfig, where: str) -> None:
+    """Check the profiles, and that rounds can open where some client is not there all the time."""
+    try:
+        profiles = config.simulation.fleet_profiles()
+    except ConfigError as error:
+        raise ConfigError(f"{where} [simulation] profiles: {error}") from None
+    available = config.min_available_clients
+    if available == config.data.num_clients and any(profile.availability < 1 for profile in profiles):
+        expected = f"less than data.num_clients = {available}, as a profile's client is not there all the time"
+        raise refusal(where, "round.min_available_clients", config.round.min_available_clients, expected)
 
 
 def _read_method(config: RunConfig, where: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ last line is not known any more; what was refused, `refused_before` tells.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from coordinator.accounts import ExchangeAccount, RoundAccount, added, finite
@@ -44,18 +44,25 @@ from models.spec import RunSpec
 from models.tasks import counters
 from wire.messages import Ready
 
-NOTHING: Mapping[str, int | None] = {}
-
 __all__ = ["Cost", "Ledger", "RoundView"]
 
 
 class Ledger:
     """The accounts of one run; it grows by one line per round, and with the number of clients."""
 
-    def __init__(self, spec: RunSpec, method: Method, links: Links | None = None) -> None:
-        """Begin with nothing; `links` know what the kernel counts, where anything travels."""
+    def __init__(
+        self,
+        spec: RunSpec,
+        method: Method,
+        links: Links | None = None,
+        simulated_now: Callable[[], float | None] = lambda: None,
+    ) -> None:
+        """Begin with nothing; `links` hold what the kernel counts, `simulated_now` tells a simulated clock's time."""
         self._links = links or Links(StoredLinks(), lambda route: None)
         self._spec = spec
+        self._simulated_now = simulated_now
+        self.simulated_at_s: float | None = None
+        """Where the simulated clock stood when a line was last booked."""
         self._method = method
         self._config = read_config(method, spec.method_config)
         self._announced: dict[str, Ready] = {}
@@ -187,7 +194,7 @@ class Ledger:
         reason: str,
         global_hash: str,
         at: float,
-        peaks: Mapping[str, int | None] = NOTHING,
+        peaks: Mapping[str, int | None] | None = None,
     ) -> str:
         """End a round and return its line; what a failed one has sent in an open exchange is in it.
 
@@ -197,7 +204,7 @@ class Ledger:
         for client_line in self._client_lines(self._exchange) if self._exchange else []:
             account.book(client_line)
         self._exchange, self._prepared = None, []
-        line = self._round_line(account, round, status, reason, global_hash, at, peaks)
+        line = self._round_line(account, round, status, reason, global_hash, at, peaks or {})
         self._round_opened_at = None
         self._book(line)
         return write_line(line)
@@ -227,21 +234,9 @@ class Ledger:
 
     def headline(self, round: int) -> RoundView:
         """Return a closed round at a glance, with the accuracies known by then."""
-        line = self._rounds[round]
-        found = {rule: self._accuracies.latest(rule, round, self._base) for rule in self._method.rules}
-        return RoundView(
-            round=round,
-            num_rounds=self._spec.num_rounds,
-            status=line.status,
-            reason=line.reason,
-            ok=line.ok,
-            failed=line.failed,
-            late=line.late,
-            seconds=line.round_s,
-            up_bytes=line.up.encoded_bytes,
-            down_bytes=line.down.encoded_bytes,
-            accuracy={rule: accuracy for rule, accuracy in found.items() if accuracy is not None},
-        )
+        latest = {rule: self._accuracies.latest(rule, round, self._base) for rule in self._method.rules}
+        accuracy = {rule: share for rule, share in latest.items() if share is not None}
+        return RoundView.of(self._rounds[round], self._spec.num_rounds, accuracy)
 
     def summary(
         self,
@@ -307,6 +302,8 @@ class Ledger:
             return
         self._init = max(self._init, line.init, key=lambda init: init.encoded_bytes)
         self.refused_before(line.refusals)
+        if line.simulated_at_s is not None:
+            self.simulated_at_s = max(line.simulated_at_s, self.simulated_at_s or 0.0)
         if isinstance(line, ExchangeLine):
             account = self._account_of(line)
             account.new_classes.update(line.new_classes)
@@ -360,6 +357,7 @@ class Ledger:
             init=self._init,
             refusals=self._refusals,
             aggregate_s=None if self._is_evaluation(exchange.index) else exchange.aggregate_s(at),
+            simulated_at_s=self._simulated_now(),
         )
 
     def _round_line(
@@ -390,4 +388,5 @@ class Ledger:
             init=self._init,
             refusals=self._refusals,
             **peaks,
+            simulated_at_s=self._simulated_now(),
         )

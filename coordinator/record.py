@@ -105,6 +105,8 @@ class RunRecord:
         self._histogram: dict[str, Any] = {}
         self._closed = False
         self.summary: dict[str, Any] | None = None
+        self.is_batched = False
+        """Whether clients have trained together, so that last bits are not those of a run where they did not."""
         num_exchanges = len(find(config.method_name).exchanges)
         self._store = Store(None if self._in_memory else folder.store_path, self._notify, self._failed)
         if "mode" not in self._store.meta():
@@ -152,16 +154,12 @@ class RunRecord:
         self._metrics.close()
         self._store.close()
 
-    def client_folder(self, client: str) -> Path | None:
-        """Return where a simulated client keeps its states, None if the run keeps nothing."""
-        return None if self._in_memory else self.folder.client_folder(client)
-
     def drop_client_states(self, clients: Iterable[str]) -> None:
         """Delete the states of simulated clients, which are of no use once the run is finished."""
         for client in clients:
-            drop_states(self.folder.client_folder(client))
+            drop_states(self.folder.clients_path / client)
         with contextlib.suppress(OSError):  # features that an audit wants are there as well
-            (self.folder.path / "clients").rmdir()
+            self.folder.clients_path.rmdir()
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of `metrics.jsonl` that earlier processes of the run left."""
@@ -367,7 +365,8 @@ class RunRecord:
         names = {**self._peaks, **peaks}
         known = {name: max(peaks.get(name) or 0, self._peaks.get(name) or 0) or None for name in names}
         self._put_links(ledger.links(is_last=True))
-        self.summary = {**ledger.summary(self._mode, known, versions), "outcome": outcome}
+        marks = {"batched": True} if self.is_batched else {}
+        self.summary = {**ledger.summary(self._mode, known, versions), **marks, "outcome": outcome}
         self.folder.write_summary(self.summary)
 
 

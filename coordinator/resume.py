@@ -30,6 +30,11 @@ CHANGEABLE = (
     "report.tensorboard",
     "report.mlflow",
     "report.dashboard",
+    "simulation.engine",
+    "simulation.ray_address",
+    "simulation.ray_gpus",
+    "simulation.jobs",
+    "simulation.cache_bytes",
 )
 """Settings that may differ when a run goes on: no global state and no accuracy depends on them.
 

@@ -105,6 +105,16 @@ class RunFolder:
         return self.path / "global.safetensors"
 
     @property
+    def clients_path(self) -> Path:
+        """Where the clients' own folders are."""
+        return self.path / "clients"
+
+    @property
+    def samples_path(self) -> Path:
+        """The data set, while several processes of a simulation read it."""
+        return self.path / "samples"
+
+    @property
     def log_path(self) -> Path:
         """What the run said, line by line."""
         return self.path / "log.txt"
@@ -117,7 +127,7 @@ class RunFolder:
         """
         if not is_plain_name(client):
             raise ConfigError(f"client id {client!r}: expected {NAME_FORM}")
-        folder = self.path / "clients" / client
+        folder = self.clients_path / client
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 

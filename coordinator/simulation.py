@@ -1,117 +1,85 @@
-"""`coordinator simulate`: a whole run in one process, by the same rounds, halves and encoding as with real devices.
+"""`coordinator simulate`: a whole run on this machine, by the same rounds, halves and encoding as with real devices.
 
 Function calls stand for sockets: every task and every update is encoded and decoded as on the wire, so payload and
-encoded bytes are those of a loopback run, and with the same config and seed so are all global arrays and accuracies.
-Clients take their turns one after the other. The clock that deadlines run by stands still: every client is in time.
+encoded bytes are those of a loopback run, and with the same config and seed so are all global arrays and accuracies,
+whoever works for the clients and in whatever order. The clock that deadlines run by is a simulated one: it goes on by
+what work and messages take on the clients' profiles, and stands still without any, so that every client is in time.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import time
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 
 from coordinator import round_events as rounds
 from coordinator.app import Order, recorded
-from coordinator.conductor import Conductor, Contributions
+from coordinator.conductor import Conductor
 from coordinator.config import RunConfig
 from coordinator.gate import Gate
-from coordinator.local_half import LocalHalf
 from coordinator.loopback_clients import client_names
 from coordinator.metrics import Cost, Ledger
+from coordinator.own_half import OwnHalf
 from coordinator.record import RunRecord, outcome_of
 from coordinator.rounds import Rounds
 from coordinator.run_folder import RunFolder, run_token
-from coordinator.server_half import Aggregate, Constant, RoundUnusableError, ServerHalfError
+from coordinator.server_half import Constant, ServerHalfError
 from coordinator.store import StoreError
 from coordinator.tally import Report
-from coordinator.versions import installed_versions
-from coordinator.virtual import VirtualClient, constants_of
+from coordinator.virtual.clients import Assignment, Done
+from coordinator.virtual.clock import Arrival, SimulatedClock
+from coordinator.virtual.fleet import Fleet, Trip
+from coordinator.virtual.hosts import ClientHost
+from coordinator.virtual.jobs import ClientsFailedError
+from coordinator.virtual.opening import open_host, settle_batched, setup_of
 from models import methods
-from models.audit import keep_features
-from models.checkpoint import state_hash
 from models.data import ClientParts
-from models.methods.api import RoundFailedError
 from models.partition import named_rows
 from models.spec import ConfigError, RunSpec
-from wire.encoding import Packed, decode, encode, pack, unpack
+from wire.encoding import Packed, decode, encode, framed_bytes
 from wire.errors import EncodeError
 from wire.exit_codes import ExitCode
 from wire.messages import Constant as ConstantMessage
-from wire.messages import Task, Update
-from wire.payload import EMPTY, Payload
+from wire.messages import Ready, Update
 from wire.tensors import Buffer
 
 RATE_EVERY_S = 10.0
 """People are told the speed and the time left this often."""
 
 
-class OwnHalf:
-    """The server half in this process, asked as one in a process of its own is."""
-
-    def __init__(self, spec: RunSpec) -> None:
-        self._spec = spec
-        self._half: LocalHalf
-        self._state: Packed | None = None
-        self.global_hash = ""
-        self.versions = installed_versions()
-
-    @property
-    def state(self) -> Packed | None:
-        """The latest state, None before the first aggregation."""
-        return self._state
-
-    @property
-    def pid(self) -> None:
-        """Nothing: the server half has no process of its own."""
-
-    async def begin(self, state: Packed | None, num_train: int = 0, wants_constants: bool = False) -> list[Constant]:
-        """Put the server half to this state (None: before round 1); return the run constants if they are wanted."""
-        self._state = state
-        self._half = LocalHalf(self._spec, unpack(state) if state is not None else EMPTY, num_train)
-        self.global_hash = self._half.global_hash
-        made = self._half.constants().items() if wants_constants else ()
-        return [Constant(name, state_hash(arrays), pack(Payload.of_state(arrays))) for name, arrays in made]
-
-    async def configure(self, round: int, exchange: str) -> Packed:
-        """Return the downlink of an exchange."""
-        return pack(self._half.configure(round, exchange))
-
-    async def aggregate(
-        self, round: int, exchange: str, contributions: Contributions, count: int, meanwhile: Callable[[], None]
-    ) -> Aggregate:
-        """Take in the accepted updates and return what the server half made of them."""
-        meanwhile()
-        try:
-            unpacked = ((client, num_train, unpack(packed)) for client, num_train, packed in contributions())
-            made = self._half.aggregate(round, exchange, unpacked)
-        except RoundFailedError as error:
-            raise RoundUnusableError(str(error)) from error
-        self._state, self.global_hash = pack(made.state), made.global_hash
-        return Aggregate(self._state, made.global_hash, made.metrics)
-
-
 class Simulation:
     """One simulated run, from start to exit code."""
 
-    def __init__(self, config: RunConfig, spec: RunSpec, record: RunRecord) -> None:
+    def __init__(self, config: RunConfig, spec: RunSpec, record: RunRecord, modules: Path) -> None:
         self._config = config
         self._spec = spec
         self._record = record
+        self._modules = modules
         self._method = methods.find(spec.method)
         self._token = run_token(spec.run_id)
-        self._ledger = Ledger(spec, self._method)
+        self._names = client_names(config.data.num_clients)
+        section = config.simulation
+        self._fleet = Fleet(section.fleet_profiles(), section.coordinator_s, self._names, spec)
+        self._clock = SimulatedClock()
+        self._ledger = Ledger(spec, self._method, simulated_now=self._simulated_now)
         self._gate = Gate(config.gate, spec.classes)
         self._rounds = Rounds(config.round_rules(len(self._method.exchanges)), record.standing.position)
         self._half = OwnHalf(spec)
         self._conductor = Conductor(
-            self._rounds, self._method, self._half, record, self._ledger, lambda: 0.0, self._feed, self._finish
+            self._rounds,
+            self._method,
+            self._half,
+            record,
+            self._ledger,
+            lambda: self._clock.now,
+            self._feed,
+            self._finish,
         )
-        self._clients: dict[str, VirtualClient] = {}
-        self._tasks: list[str] = []
+        self._host: ClientHost | None = None
+        self._asked: list[str] = []
         self._ended: tuple[ExitCode, str] | None = None
         self._num_done = 0
 
@@ -124,11 +92,10 @@ class Simulation:
         try:
             await self._make_clients()
             self._told_at = self._started_at = time.monotonic()
-            for client in self._clients:
-                self._feed(rounds.ClientReady(client, 0.0))
+            self._gather(self._spec.num_rounds + 1 if self._rounds.evaluating else self._rounds.round)
             while self._ended is None:
                 await self._step()
-        except ServerHalfError as error:
+        except (ServerHalfError, ClientsFailedError) as error:
             self._end(ExitCode.FAILED, f"method {self._method.name}: {error}")
         except ConfigError:  # of data and nets, before anything has happened
             raise
@@ -139,81 +106,171 @@ class Simulation:
         except Exception as error:  # whatever a method, net or data set does
             self._record.display.note(traceback.format_exc())
             self._end(ExitCode.FAILED, f"{type(error).__name__}: {error}")
-        code, reason = self._ended or (ExitCode.INTERRUPTED, "")
+        finally:
+            if self._host is not None:
+                await self._host.close()
+        return self._close(*(self._ended or (ExitCode.INTERRUPTED, "")))
+
+    def _close(self, code: ExitCode, reason: str) -> ExitCode:
+        trainer_peak_bytes = self._host.peak_rss_bytes() if self._host is not None else None
         try:
-            peaks = self._conductor.peaks()
+            peaks = {**self._conductor.peaks(), "trainer_peak_rss_bytes": trainer_peak_bytes}
             self._record.finish(self._ledger, self._half.state, self._half.versions, peaks, outcome_of(code))
             self._record.close()
             if code == ExitCode.FINISHED:
-                self._record.drop_client_states(self._clients)
+                self._record.drop_client_states(self._names)
         except (OSError, StoreError) as error:
             code, reason = ExitCode.INTERRUPTED, f"the run's record is not complete: {error}"
         self._record.display.note(f"the run is over: {outcome_of(code)}" + (f" ({reason})" if reason else ""))
         return code
 
     async def _make_clients(self) -> None:
-        from models.nets import NetShelf
-
         made = await self._conductor.begin()
-        constants, costs = constants_of(made), [self._cost_of_constant(constant) for constant in made]
-        shelf, parts = NetShelf(), ClientParts(self._spec)
+        self._clock.go_on_to(self._ledger.simulated_at_s or 0.0)
+        costs = [self._cost_of_constant(constant) for constant in made]
+        parts = ClientParts(self._spec)
         self._record.write_indices(named_rows(parts.splits))
-        for index, name in enumerate(client_names(self._config.data.num_clients)):
-            await self._take_signals()
-            if self._ended is not None:
-                return
-            client = VirtualClient(self._spec, name, index, parts, constants, shelf, self._record.client_folder(name))
-            self._clients[name] = client
-            self._tell_notes(name)
-            for cost in costs:
-                self._ledger.init_sent(name, cost)
-            self._ledger.announce(name, client.ready(self._token))
-        announced = {name: client.ready(self._token) for name, client in self._clients.items()}
+        host = self._open_host(parts, made)
+        announced: dict[str, Ready] = {}
+        async with contextlib.aclosing(host.begin(self._names, made)) as answers:
+            async for client, ready, notes, flops in answers:
+                announced[client] = ready
+                self._tell(client, notes)
+                self._fleet.announce(client, ready, flops)
+                for cost in costs:
+                    self._ledger.init_sent(client, cost)
+                self._ledger.announce(client, ready)
         self._record.write_histogram(self._spec, announced)
+
+    def _open_host(self, parts: ClientParts, constants: list[Constant]) -> ClientHost:
+        """See who works for the clients, and write down what was left open in the settings."""
+        folder, where = self._record.folder, (self._spec, self._record.folder, self._fleet.counts_flops)
+        config = settle_batched(self._config, setup_of(self._config, *where), parts, constants)
+        if config != self._config:
+            self._record.display.note(f"[simulation] batched = 'auto': {str(config.simulation.batched).lower()}")
+            folder.write_config(config)
+        self._record.is_batched = config.simulation.batched is True
+        self._host = host = open_host(config, setup_of(config, *where), folder, self._modules, parts)
+        return host
 
     def _cost_of_constant(self, constant: Constant) -> Cost:
         message = ConstantMessage(self._token, constant.name, constant.digest)
         return cost_of(constant.packed, encode(message, constant.packed, self._config.transport.max_message_bytes))
 
     async def _step(self) -> None:
-        """Let the next client do its task, or if none is left, carry out what the rounds instruct."""
-        await self._take_signals()
-        if self._tasks:
-            self._perform(self._tasks.pop(0))
-            self._tell_rate()
-        else:
+        """Let those that were asked work, or carry out what the rounds instruct, or else let time pass."""
+        await asyncio.sleep(0)  # signals are handled here
+        if self._asked:
+            await self._work()
+        elif self._conductor.has_work:
             await self._conductor.drain()
+        else:
+            self._let_time_pass()
 
-    async def _take_signals(self) -> None:
-        await asyncio.sleep(0)
+    async def _work(self) -> None:
+        """Have all that were asked do the open exchange, and put their updates under way."""
+        assert self._host is not None
+        exchange, asked, self._asked = self._conductor.exchange, self._asked, []
+        assignment = Assignment(self._token, exchange.round, exchange.index, self._rounds.base, exchange.downlink)
+        kept = {client: self._rounds.kept.get(client, 0) for client in asked}
+        for client in asked:
+            self._clock.abandon(client)
+            if not self._rounds.evaluating and self._fleet.drops_out(client, exchange.round, exchange.index):
+                frames = assignment.frames(kept.pop(client), self._config.transport.max_message_bytes)
+                self._ledger.task_sent(client, cost_of(exchange.downlink, frames), time.monotonic())
+        num_before = len(self._rounds.cohort) - len(asked)
+        async with contextlib.aclosing(self._host.perform(assignment, kept)) as answers:
+            async for done in answers:
+                num_before += 1
+                self._put_under_way(assignment, kept[done.client], done)
+                self._record.display.progress(exchange.round, exchange.index, num_before, len(self._rounds.cohort))
+                self._tell_rate()
 
-    def _perform(self, name: str) -> None:
-        """Send one client its task, and its update back."""
-        limit = self._config.transport.max_message_bytes
-        exchange, kept = self._conductor.exchange, self._rounds.kept.get(name, 0)
-        task = Task(self._token, exchange.round, exchange.index, kept, self._rounds.base)
-        frames = encode(task, exchange.downlink, limit)
-        self._ledger.task_sent(name, cost_of(exchange.downlink, frames), time.monotonic())
-        timing, made = self._clients[name].perform(frames, limit)
-        self._tell_notes(name)
-        if self._clients[name].features:
-            keep_features(self._record.folder.client_folder(name), exchange.round, self._clients[name].features)
-        update, packed = decode(made, max_bytes=limit)
+    def _put_under_way(self, assignment: Assignment, kept: int, done: Done) -> None:
+        """Book a client's task, check its update, and see when that will come."""
+        client, limit, now = done.client, self._config.transport.max_message_bytes, time.monotonic()
+        task = assignment.frames(kept, limit)
+        self._ledger.task_sent(client, cost_of(assignment.downlink, task), now - done.timing.work_s)
+        self._tell(client, done.notes)
+        update, packed = decode(done.frames, max_bytes=limit)
         assert isinstance(update, Update)
         assert packed is not None
-        misfit = self._conductor.misfit(name, packed, self._gate)
+        misfit = self._conductor.misfit(client, packed, self._gate)
         if misfit is not None:
-            raise ServerHalfError(f"{name}: {misfit}")
-        exchange.accept(name, self._ledger.facts(name).num_train, packed)
-        report = Report.of(update.evaluations, timing)
-        self._ledger.update_accepted(name, cost_of(packed, made), report, time.monotonic())
-        self._record.display.progress(exchange.round, exchange.index, len(exchange.accepted), len(self._rounds.cohort))
+            raise ServerHalfError(f"{client}: {misfit}")
+        trip = self._trip(client, assignment.round, task, done.frames)
+        self._clock.expect(
+            Arrival(
+                at=self._clock.now + trip.back_s,
+                client=client,
+                round=assignment.round,
+                exchange=assignment.exchange,
+                trains_until=self._clock.now + trip.trained_s,
+                packed=packed,
+                cost=cost_of(packed, done.frames),
+                report=Report.of(update.evaluations, done.timing),
+                made_at=now,
+            )
+        )
         self._num_done += 1
-        self._feed(rounds.UpdateArrived(name, exchange.round, exchange.index, 0.0))
 
-    def _tell_notes(self, name: str) -> None:
-        for note in self._clients[name].notes:
-            self._record.display.note(f"{name}: {note}")
+    def _trip(self, client: str, round: int, task: list[Buffer], update: list[Buffer]) -> Trip:
+        """Return how long the open exchange takes a client; the last evaluation is no part of the run's time."""
+        if self._rounds.evaluating:
+            return Trip()
+        down_bytes, up_bytes = (framed_bytes(frames, self._config.transport.is_encrypted) for frames in (task, update))
+        return self._fleet.trip(client, down_bytes, up_bytes, round, self._conductor.declared().trains)
+
+    def _let_time_pass(self) -> None:
+        """Go on to what comes next: an update, or a moment at which the rounds wait no longer."""
+        wakes_at, comes_at = self._rounds.next_wakeup(), self._clock.next_arrival()
+        if comes_at is not None and (wakes_at is None or comes_at <= wakes_at):
+            arrival = self._clock.take()
+            self._feed(rounds.UpdateArrived(arrival.client, arrival.round, arrival.exchange, self._clock.now), arrival)
+            return
+        assert wakes_at is not None, "nothing is under way, and nothing is waited for"
+        self._clock.go_on_to(wakes_at)
+        for training in self._clock.training():
+            self._feed(rounds.ProgressMade(training.client, training.round, training.exchange, self._clock.now))
+        self._feed(rounds.Ticked(self._clock.now))
+
+    def _feed(self, event: rounds.Event, arrival: Arrival | None = None) -> None:
+        if isinstance(event, rounds.Restored) or self._closes_round(event):
+            self._gather(self._rounds.round + 1)
+        for instruction in self._rounds.handle(event):
+            if isinstance(instruction, rounds.SendTask):
+                self._asked.append(instruction.client)
+            elif isinstance(instruction, rounds.Accept):
+                assert arrival is not None
+                self._accept(arrival)
+            elif isinstance(instruction, rounds.Refuse):
+                self._ledger.refused(instruction.code)
+            else:
+                self._conductor.put(instruction)
+
+    def _closes_round(self, event: rounds.Event) -> bool:
+        is_last = self._rounds.exchange == len(self._method.exchanges) - 1
+        return isinstance(event, rounds.Aggregated) and not event.failure and is_last
+
+    def _gather(self, round: int) -> None:
+        """Let clients come and go before a round opens; for the evaluation after the last one all are there."""
+        for client in self._names:
+            is_there = round > self._spec.num_rounds or self._fleet.is_there(client, round)
+            if is_there and client not in self._rounds.ready:
+                self._feed(rounds.ClientReady(client, self._clock.now))
+            elif not is_there and client in self._rounds.ready:
+                self._feed(rounds.ClientGone(client, self._clock.now))
+
+    def _accept(self, arrival: Arrival) -> None:
+        self._conductor.exchange.accept(arrival.client, self._ledger.facts(arrival.client).num_train, arrival.packed)
+        self._ledger.update_accepted(arrival.client, arrival.cost, arrival.report, arrival.made_at)
+
+    def _simulated_now(self) -> float | None:
+        return self._clock.now if self._fleet.takes_time else None
+
+    def _tell(self, client: str, notes: list[str]) -> None:
+        for note in notes:
+            self._record.display.note(f"{client}: {note}")
 
     def _tell_rate(self) -> None:
         """Say now and then how fast it goes and how long it will take."""
@@ -226,18 +283,13 @@ class Simulation:
         left = rounds_left * len(self._rounds.cohort) * len(self._method.exchanges) - len(self._rounds.answered)
         self._record.display.note(f"{per_s:.1f} clients/s, about {max(0, left) / per_s:.0f} s left")
 
-    def _feed(self, event: rounds.Event) -> None:
-        for instruction in self._rounds.handle(event):
-            if isinstance(instruction, rounds.SendTask):
-                self._tasks.append(instruction.client)
-            elif not isinstance(instruction, rounds.Accept):
-                self._conductor.put(instruction)
-
     def _finish(self, finish: rounds.Finish) -> None:
         self._end(ExitCode.FINISHED if finish.outcome == "finished" else ExitCode.FAILED, finish.reason)
 
     def _end(self, code: ExitCode, reason: str) -> None:
         self._ended = self._ended or (code, reason)
+        if self._host is not None:
+            self._host.stop()
 
     def _on_store_failed(self, error: StoreError) -> None:
         self._end(ExitCode.INTERRUPTED, str(error))
@@ -252,6 +304,6 @@ def simulate(config: RunConfig, modules: Path, init_from: Path | None, folder: R
     """Simulate one run to its end; with a folder, go on with the run there."""
 
     def go(spec: RunSpec, record: RunRecord) -> ExitCode:
-        return asyncio.run(Simulation(config, spec, record).run())
+        return asyncio.run(Simulation(config, spec, record, modules).run())
 
     return recorded(Order(config, "simulate", modules, init_from, folder), go)

@@ -207,7 +207,10 @@ class ClientLine(msgspec.Struct, frozen=True, tag_field="kind", tag="client"):
 
 
 class ExchangeLine(msgspec.Struct, frozen=True, tag_field="kind", tag="exchange"):
-    """What the server half made of an exchange; `new_classes` are known since, `init` and `refusals` run totals."""
+    """What the server half made of an exchange; `new_classes` are known since, `init` and `refusals` run totals.
+
+    `simulated_at_s` is where the clock of a simulation with device profiles stood.
+    """
 
     round: int
     exchange: str
@@ -218,10 +221,14 @@ class ExchangeLine(msgspec.Struct, frozen=True, tag_field="kind", tag="exchange"
     init: Traffic
     refusals: Refusals
     aggregate_s: float | None = None
+    simulated_at_s: float | None = None
 
 
 class RoundLine(msgspec.Struct, frozen=True, tag_field="kind", tag="round"):
-    """How a round ended, and all that its exchanges cost; times are None where a restart or nothing lies between."""
+    """How a round ended, and all that its exchanges cost; times are None where a restart or nothing lies between.
+
+    `simulated_at_s` is where the clock of a simulation with device profiles stood.
+    """
 
     round: int
     status: Status
@@ -240,6 +247,7 @@ class RoundLine(msgspec.Struct, frozen=True, tag_field="kind", tag="round"):
     refusals: Refusals
     coordinator_peak_rss_bytes: int | None = None
     aggregator_peak_rss_bytes: int | None = None
+    simulated_at_s: float | None = None
 
 
 Line = ClientLine | ExchangeLine | RoundLine
@@ -276,6 +284,23 @@ class RoundView:
     up_bytes: int
     down_bytes: int
     accuracy: Mapping[str, float]
+
+    @classmethod
+    def of(cls, line: RoundLine, num_rounds: int, accuracy: Mapping[str, float]) -> RoundView:
+        """Return a round of so many by its line."""
+        return cls(
+            round=line.round,
+            num_rounds=num_rounds,
+            status=line.status,
+            reason=line.reason,
+            ok=line.ok,
+            failed=line.failed,
+            late=line.late,
+            seconds=line.round_s,
+            up_bytes=line.up.encoded_bytes,
+            down_bytes=line.down.encoded_bytes,
+            accuracy=accuracy,
+        )
 
 
 def _sum(left: int | None, right: int | None) -> int | None:

@@ -9,6 +9,9 @@ from edge_client.config import LimitsSection
 
 MIB = 1 << 20
 
+_SIGNS = ("can't allocate memory", "failed to map segment")
+"""What torch and the linker say where an allocation has failed."""
+
 
 def limit(pid: int, limits: LimitsSection) -> None:
     """Give a process its niceness and its most memory, and so all threads that it starts from now on.
@@ -24,7 +27,8 @@ def limit(pid: int, limits: LimitsSection) -> None:
             resource.prlimit(pid, resource.RLIMIT_DATA, (limits.memory_mib * MIB, limits.memory_mib * MIB))
 
 
-def is_out_of_memory(error: BaseException) -> bool:
-    """Say whether an allocation in main memory has failed; torch and the linker have no error of their own for it."""
-    told = str(error)
-    return isinstance(error, MemoryError) or "can't allocate memory" in told or "failed to map segment" in told
+def in_words(error: Exception, memory_mib: int) -> str:
+    """Return an error for people; if it is for want of memory, with the limit that there is on it."""
+    told = f"{type(error).__name__}: {error}"
+    is_for_memory = isinstance(error, MemoryError) or any(sign in told for sign in _SIGNS)
+    return f"{told} ([limits] memory_mib = {memory_mib})" if memory_mib and is_for_memory else told

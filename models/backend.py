@@ -41,6 +41,10 @@ class Backend:
         """Return the entries of the net's trained parameters, and of its buffers of real numbers."""
         return 0, 0
 
+    def count_flops(self, net: Any, x: Any) -> int:
+        """Return the floating-point operations on the way of samples through the net; 0 where none are counted."""
+        return 0
+
     def feature_graph(self, net: Any, shape: tuple[int, ...]) -> Any:
         """Return an ONNX model from samples of this shape, float32, to the net's features.
 

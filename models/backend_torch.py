@@ -13,6 +13,7 @@ from models.backend import Backend
 from models.device_memory import take_peak_bytes
 from models.methods.api import Method
 from models.nets import NetShelf
+from models.nets.flops import count_flops
 from models.onnx_export import FEATURES, require_onnx
 from models.spec import ConfigError, RunSpec
 from models.training import warm_up
@@ -28,13 +29,24 @@ class TorchBackend(Backend):
 
     def build_net(self, samples: np.ndarray, client: str, shelf: NetShelf | None) -> nets.Net:
         """Return the run's net with the layers that the method adds, on the device."""
+        if shelf is None:
+            return self._draw_net(samples, client)
+        model = self.spec.model
+        architecture = (repr(model), samples.shape[1:])
+        return shelf.take(architecture, model.init == "common", lambda: self._draw_net(samples, client))
+
+    def count_flops(self, net: nets.Net, x: torch.Tensor) -> int:
+        """Return the operations of matrix products and convolutions on the way of samples through the net."""
+        return count_flops(net, x)
+
+    def _draw_net(self, samples: np.ndarray, client: str) -> nets.Net:
         model, spec = self.spec.model, self.spec
         self.seed("init", *((model.name,) if model.init == "common" else (model.name, client)))
         shape, dtype = samples.shape[1:], str(samples.dtype)
         net = nets.build_net(model.name, shape, model.feature_dim, spec.num_classes, dtype=dtype, **model.settings())
         net = self.method.extend_net(net, spec, self.config).to(self.device)
         warm_up(net, spec.training)
-        return shelf.take((repr(model), shape), net) if shelf is not None else net
+        return net
 
     def feature_graph(self, net: nets.Net, shape: tuple[int, ...]) -> Any:
         """Return what torch exports of the net in evaluation mode, for one sample at a time where it must be."""

@@ -139,7 +139,10 @@ def drop_states(folder: Path) -> None:
 
 
 def _files_in(folder: Path) -> list[Path]:
-    return [path for pattern in _OURS for path in sorted(folder.glob(pattern))]
+    try:
+        return sorted(path for path in folder.iterdir() if any(map(path.match, _OURS)))
+    except FileNotFoundError:
+        return []
 
 
 class _Memory:
@@ -165,10 +168,9 @@ class _Memory:
 
 
 class _Folder:
-    """Named states as files of one folder."""
+    """Named states as files of one folder, which is made for the first of them."""
 
     def __init__(self, folder: Path, durable: bool) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._durable = durable
         ours = _files_in(folder)
@@ -182,6 +184,7 @@ class _Folder:
         return checkpoint.read(self._path(name))[0] if name in self.metadata else None
 
     def put(self, name: str, arrays: Arrays, metadata: dict[str, str]) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
         checkpoint.write(self._path(name), arrays, metadata, self._durable)
         self.metadata[name] = metadata
 

@@ -132,37 +132,37 @@ class ClientData:
 class ClientParts:
     """The data set of a run, loaded once and spread over its clients; who has more than one client uses it."""
 
-    def __init__(self, spec: RunSpec) -> None:
-        """Load the data set and spread it by the run's seed.
+    def __init__(self, spec: RunSpec, dataset: Dataset | None = None) -> None:
+        """Spread a data set, by default the one that the run names, by the run's seed.
 
         Raises:
             ConfigError: the data cannot be loaded or spread.
         """
         self._spec = spec
-        self._dataset = load_dataset(spec.data)
-        self.splits = partition.split(self._dataset.labels(spec.data), spec.data, spec.seed, spec.plan.all_classes)
+        self.dataset = dataset or load_dataset(spec.data)
+        self.splits = partition.split(self.dataset.labels(spec.data), spec.data, spec.seed, spec.plan.all_classes)
 
     def client(self, index: int) -> ClientData:
         """Return the samples of client `index`, from 0."""
         split = self.splits[index]
-        train = self._dataset.take(split.train)
-        test = self._global_test if self._spec.evaluation.test == "global" else self._dataset.take(split.test)
-        notes = [*self._dataset.notes, *([split.note] if split.note else []), *train.notes, *test.notes]
+        train = self.dataset.take(split.train)
+        test = self._global_test if self._spec.evaluation.test == "global" else self.dataset.take(split.test)
+        notes = [*self.dataset.notes, *([split.note] if split.note else []), *train.notes, *test.notes]
         num_skipped = len(split.train) - len(train.y)
         if self._spec.evaluation.test == "own":
             num_skipped += len(split.test) - len(test.y)
-        return ClientData(train.x, train.y, test.x, test.y, self._dataset.classes, notes, num_skipped)
+        return ClientData(train.x, train.y, test.x, test.y, self.dataset.classes, notes, num_skipped)
 
     @cached_property
     def _global_test(self) -> Part:
         """The global test samples, which all clients share."""
-        return self._dataset.take(self._global_test_rows())
+        return self.dataset.take(self._global_test_rows())
 
     def _global_test_rows(self) -> np.ndarray:
         """Return the data set's own test rows if no client trains on one, else the test parts of all clients."""
-        start = self._dataset.test_from
+        start = self.dataset.test_from
         if start is not None and all(split.train.max(initial=-1) < start for split in self.splits):
-            return np.arange(start, len(self._dataset.y))
+            return np.arange(start, len(self.dataset.y))
         return np.concatenate([split.test for split in self.splits])
 
 

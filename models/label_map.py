@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
@@ -46,6 +45,8 @@ def onto_label_map(data: ClientData, classes: Sequence[str], unknown: UnknownLab
 
 def refusal_of_class(name: str, classes: Sequence[str]) -> str:
     """Say that the label map has no class of this name, and which one may have been meant."""
-    near = difflib.get_close_matches(name, classes, n=1)
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, classes, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"expected one of {list(classes[:20])}"
     return f"no class {name!r} in the label map; {hint}"

@@ -19,7 +19,7 @@ from models.backend import Backend, backend_of
 from models.checkpoint import state_hash
 from models.data import ClientData
 from models.evaluation import evaluate, evaluate_by_task
-from models.methods.api import ClientContext, Exchange, Method
+from models.methods.api import Client, ClientContext, Exchange, Method
 from models.nets import NetShelf
 from models.privacy import Release, check_noise
 from models.spec import ConfigError, RunSpec
@@ -27,6 +27,7 @@ from models.tasks import counters
 from wire.payload import EMPTY, Payload
 
 if TYPE_CHECKING:
+    from models.batched import Together, Trained
     from models.steps import Progress
 
 
@@ -66,6 +67,24 @@ class Outcome:
     notes: list[str] = field(default_factory=list)
     features: dict[str, np.ndarray] = field(default_factory=dict)
     """For an audit, after a task's last round; see `models.audit`."""
+
+
+@dataclass
+class Attempt:
+    """An exchange that a client has taken up and has yet to hand over; `candidates` are for an audit."""
+
+    round: int
+    exchange: int
+    declared: Exchange
+    is_last_evaluation: bool
+    evaluations: list[Evaluation]
+    notes: list[str]
+    evaluate_s: float
+    candidates: np.ndarray | None
+    seed: int
+    """Keys the draws of training."""
+    loss: float = 0.0
+    train_s: float = 0.0
 
 
 class Participant:
@@ -171,6 +190,23 @@ class Participant:
         graph = self._backend.feature_graph(self._client.context.net, shape)
         write_model(path, graph, self._client.linear_rules(), about)
 
+    @property
+    def client(self) -> Client:
+        """The method's client half."""
+        return self._client
+
+    @property
+    def num_bytes(self) -> int:
+        """What the samples and the initial state take in memory."""
+        data = self._data
+        arrays = (data.train_x, data.train_y, data.test_x, data.test_y, *self._initial.values())
+        return sum(array.nbytes for array in arrays)
+
+    def count_flops(self) -> int:
+        """Return the floating-point operations of one sample's way through the net, 0 without a net."""
+        context = self._client.context
+        return self._backend.count_flops(context.net, context.train_x[:1])
+
     def perform(
         self, round: int, exchange: int, base: int, downlink: Payload, on_progress: Progress | None = None
     ) -> Outcome:
@@ -187,6 +223,12 @@ class Participant:
             wire.errors.RecordError: the downlink is not what the method expects.
             models.steps.TrainingDivergedError: the loss is not finite.
         """
+        attempt = self.take_up(round, exchange, base, downlink)
+        self.train(attempt, on_progress)
+        return self.hand_over(attempt)
+
+    def take_up(self, round: int, exchange: int, base: int, downlink: Payload) -> Attempt:
+        """Do the first part of `perform`: take in what came, and test the global model if that is due."""
         is_last_evaluation = exchange == len(self._method.exchanges)
         declared = self._method.exchanges[0 if is_last_evaluation else exchange]
         started = time.perf_counter()
@@ -198,19 +240,58 @@ class Participant:
             evaluations += self._evaluate(base, self._method.global_rules)
         keeps = declared is self._method.exchanges[-1] and self._keeps_features(round)
         candidates = self._client.train_features() if keeps else None
-        received = time.perf_counter()
-        if is_last_evaluation:
-            return Outcome(EMPTY, evaluations, evaluate_s=received - started)
+        received_s = time.perf_counter() - started
         self._client.context.release = self._release(round, exchange)
-        loss = self._train(declared, round, exchange, on_progress)
+        seed = seeding.derive(self._spec.seed, "client", self._client_id, round, exchange, "training")
+        return Attempt(round, exchange, declared, is_last_evaluation, evaluations, notes, received_s, candidates, seed)
+
+    def train(self, attempt: Attempt, on_progress: Progress | None = None) -> None:
+        """Do the second part of `perform`: train, if the exchange does."""
+        started = time.perf_counter()
+        if attempt.declared.trains and not attempt.is_last_evaluation:
+            attempt.loss = self._client.local_train(attempt.declared.name, attempt.seed, on_progress)
+        attempt.train_s = time.perf_counter() - started
+
+    def trains(self, exchange: int) -> bool:
+        """Say whether this exchange trains a net; the number of exchanges stands for the last evaluation."""
+        exchanges = self._method.exchanges
+        return self._method.needs_net and exchange < len(exchanges) and exchanges[exchange].trains
+
+    def can_batch(self, exchange: int) -> bool:
+        """Say whether it does so in a way that many clients can share."""
+        return self.trains(exchange) and self._client.can_batch(self._method.exchanges[exchange].name)
+
+    def join(self, together: Together, attempt: Attempt) -> None:
+        """Train with others, in place of `train`: the net is free for the next one after this, until `leave`."""
+        self._client.before_training(attempt.declared.name, attempt.seed)
+        together.add(self._client, attempt.seed)
+
+    def leave(self, attempt: Attempt, trained: Trained, train_s: float) -> None:
+        """Take up what training together has made of this client, in such a time."""
+        self._client.context.net.load_state_dict(trained.state, strict=False)
+        self._client.after_training()
+        attempt.loss, attempt.train_s = trained.loss, train_s
+
+    def hand_over(self, attempt: Attempt) -> Outcome:
+        """Do the last part of `perform`: make the uplink, and test the local model if that is due."""
+        if attempt.is_last_evaluation:
+            return Outcome(EMPTY, attempt.evaluations, evaluate_s=attempt.evaluate_s, notes=attempt.notes)
+        declared, trained = attempt.declared, time.perf_counter()
         uplink = self._client.uplink(declared.name).to_payload(self._spec.wire.value_dtype, self._client.dims())
-        trained = time.perf_counter()
+        made = time.perf_counter()
+        evaluations = attempt.evaluations
         tells_of_itself = not self._spec.privacy.adds_noise
-        if declared is self._method.exchanges[-1] and self._is_due(round) and tells_of_itself:
-            evaluations += self._evaluate(round, self._method.rules_after_training)
-        evaluate_s = received - started + time.perf_counter() - trained
-        kept = {} if candidates is None else self._kept(candidates)
-        return Outcome(uplink, evaluations, trained - received, evaluate_s, loss, notes, kept)
+        if declared is self._method.exchanges[-1] and self._is_due(attempt.round) and tells_of_itself:
+            evaluations = evaluations + self._evaluate(attempt.round, self._method.rules_after_training)
+        return Outcome(
+            uplink,
+            evaluations,
+            train_s=attempt.train_s + made - trained,
+            evaluate_s=attempt.evaluate_s + time.perf_counter() - made,
+            loss=attempt.loss,
+            notes=attempt.notes,
+            features={} if attempt.candidates is None else self._kept(attempt.candidates),
+        )
 
     def _told_counts(self) -> np.ndarray:
         """Return the train samples of each class as others may know them."""
@@ -226,12 +307,6 @@ class Participant:
         if not self._secret:
             raise ConfigError(f"client {self._client_id}: expected a secret for the noise of [privacy], got none")
         return Release(self._spec, self._secret, self._client_id, *keys)
-
-    def _train(self, declared: Exchange, round: int, exchange: int, progress: Progress | None) -> float:
-        if not declared.trains:
-            return 0.0
-        seed = seeding.derive(self._spec.seed, "client", self._client_id, round, exchange, "training")
-        return self._client.local_train(declared.name, seed, progress)
 
     def _evaluate(self, round: int, rules: tuple[str, ...]) -> list[Evaluation]:
         if not rules:

@@ -133,11 +133,13 @@ class PrototypeTable:
         self._row_of_class = torch.full((num_classes,), -1, dtype=torch.int64, device=device)
         self._row_of_class[self.classes] = torch.arange(len(classes), device=device)
 
-    def matched(self, features_BD: torch.Tensor, labels_B: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the features of those samples whose class has a prototype, and beside each that prototype."""
+    def targets(self, labels_B: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the prototypes of samples' classes [B, D], and for which samples there is one [B]; others get any.
+
+        There must be a prototype of some class.
+        """
         rows_B = self._row_of_class[labels_B]
-        has_one_B = rows_B >= 0
-        return features_BD[has_one_B], self.prototypes_CD[rows_B[has_one_B]]
+        return self.prototypes_CD[rows_B.clamp_min(0)], rows_B >= 0
 
     def nearest(self, features_BD: torch.Tensor) -> torch.Tensor:
         """Return the class of the nearest prototype for each feature, -1 if there is none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import ipaddress
 import re
 import sys
@@ -55,13 +56,16 @@ def apply_settings(tables: Mapping[str, Mapping[str, Any]], settings: Sequence[s
     Raises:
         ConfigError: a setting has another form.
     """
-    merged = {name: dict(table) for name, table in tables.items()}
+    merged: Tables = copy.deepcopy({name: dict(table) for name, table in tables.items()})
     for setting in settings:
         target, equals, text = setting.partition("=")
-        table, _, key = target.strip().partition(".")
-        if not (equals and table and key):
+        *path, key = target.strip().split(".")
+        table: Any = merged
+        for name in path:
+            table = table.setdefault(name, {}) if isinstance(table, dict) else None
+        if not (equals and path and all(path) and key and isinstance(table, dict)):
             raise ConfigError(f"--set {setting}: expected table.key=value, such as --set run.num_rounds=3")
-        merged.setdefault(table, {})[key] = _read_value(text.strip())
+        table[key] = _read_value(text.strip())
     return merged
 
 

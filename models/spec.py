@@ -6,7 +6,6 @@ error that names the nearest one.
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
@@ -240,7 +239,9 @@ def read_section(kind: type[StructT], table: Mapping[str, Any], where: str) -> S
 
 def nearest(name: str, known: Collection[str]) -> str:
     """Return the hint for an unknown name: the nearest known one, or all of them."""
-    near = difflib.get_close_matches(name, known, n=1)
+    from difflib import get_close_matches  # memory that nobody needs whose settings are right
+
+    near = get_close_matches(name, known, n=1)
     return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
 
 

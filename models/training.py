@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -35,7 +35,7 @@ def train(client: Client, config: TrainingConfig, seed: int, on_progress: Progre
     """
     context = client.context
     rows_of_steps = steps(len(context.train_y), config, seed)
-    optimizer, norms = _optimizer(context.net, config), _batch_norms(context.net)
+    optimizer, norms = make_optimizer(context.net.parameters(), config), batch_norms(context.net)
     stepping = _Stepping(client, optimizer, norms, config.batch_size + 1, config.clip_norm)
     total = torch.zeros((), device=context.device)
     context.net.train()
@@ -49,7 +49,7 @@ def train(client: Client, config: TrainingConfig, seed: int, on_progress: Progre
 
 def warm_up(net: nn.Module, config: TrainingConfig) -> None:
     """Make an optimizer and drop it: the first one makes torch load modules for seconds, which no round should pay."""
-    _optimizer(net, config).zero_grad()
+    make_optimizer(net.parameters(), config).zero_grad()
 
 
 @dataclass
@@ -86,7 +86,7 @@ class _Stepping:
         """Add up the gradient of the batch's mean loss, piece by piece, and return that loss."""
         total = torch.zeros((), device=batch.y.device)
         for x, y in zip(batch.x.split(self.size), batch.y.split(self.size), strict=True):
-            with _norms_can_take(self.norms, len(y)):
+            with norms_can_take(self.norms, len(y)):
                 loss = self.client.loss(Batch(x, y))
             share = torch.full_like(loss, len(y) / len(batch.y))
             loss.backward(share)
@@ -94,12 +94,13 @@ class _Stepping:
         return total
 
 
-def _batch_norms(net: nn.Module) -> list[nn.Module]:
+def batch_norms(net: nn.Module) -> list[nn.Module]:
+    """Return the layers of a net that normalise a batch by itself."""
     return [module for module in net.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
 
 
 @contextmanager
-def _norms_can_take(norms: list[nn.Module], size: int) -> Iterator[None]:
+def norms_can_take(norms: list[nn.Module], size: int) -> Iterator[None]:
     """Let batch norm use its running statistics while a single sample passes: it alone has no variance."""
     for norm in norms if size == 1 else ():
         norm.eval()
@@ -110,7 +111,8 @@ def _norms_can_take(norms: list[nn.Module], size: int) -> Iterator[None]:
             norm.train()
 
 
-def _optimizer(net: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
+def make_optimizer(parameters: Iterable[torch.Tensor], config: TrainingConfig) -> torch.optim.Optimizer:
+    """Return the run's optimiser for these parameters, new."""
     if config.optimizer == "adam":
-        return torch.optim.Adam(net.parameters(), lr=config.lr, weight_decay=config.weight_decay)
-    return torch.optim.SGD(net.parameters(), lr=config.lr, momentum=config.momentum, weight_decay=config.weight_decay)
+        return torch.optim.Adam(parameters, lr=config.lr, weight_decay=config.weight_decay)
+    return torch.optim.SGD(parameters, lr=config.lr, momentum=config.momentum, weight_decay=config.weight_decay)

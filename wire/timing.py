@@ -52,6 +52,11 @@ class Timing(NamedTuple):
         """Return the timing of these durations."""
         return cls(*map(microseconds, (train_s, evaluate_s, checkpoint_s, encode_s)))
 
+    @property
+    def work_s(self) -> float:
+        """Training, testing, checkpoints and encoding together, in seconds."""
+        return sum(self[:4]) / 1e6
+
     def frame(self) -> bytes:
         """Return the frame that goes behind an update."""
         return _LAYOUT.pack(*self)

@@ -12,7 +12,9 @@ import msgspec
 from coordinator.report.reading import Run
 from coordinator.report.series import KINDS, Flow
 
-ROUND_FIGURES = ("status", "reason", "round_s", "coordination_s", "num_accepted", "ok", "failed", "late")
+ROUND_FIGURES = (
+    "status", "reason", "round_s", "coordination_s", "simulated_at_s", "num_accepted", "ok", "failed", "late",
+)  # fmt: skip
 """What is taken as it stands from the line of a round."""
 
 PEAKS = tuple(f"{name}_bytes" for name in KINDS)

@@ -21,6 +21,7 @@ SHOWN_SPANS = (*STAGES[:-1], LINK, WAIT, AGGREGATE, MISSING)
 """What a timeline's legend names."""
 
 NO_FIGURES = {**dict.fromkeys(PEAKS_OF_CLIENTS), "energy_j": None}
+"""What a client's device took, where its summary does not say."""
 
 MAX_LANES = 100
 """A timeline shows so many clients; those of more are its first."""
@@ -51,6 +52,7 @@ def _content(run: Run) -> dict[str, Any]:
         "band": BAND,
         "by_round": plots.accuracy_by_round(tracks, num_rounds, with_bands=True) if tracks else None,
         "by_bytes": plots.accuracy_by_bytes(tracks) if tracks else None,
+        "by_simulated_time": plots.accuracy_by_simulated_time(series),
         "traffic": plots.bytes_by_round(series, num_rounds) if series.rounds else None,
         "times": plots.round_times(series, num_rounds, takes_turns),
         "timelines": _timelines(run, takes_turns),

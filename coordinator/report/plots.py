@@ -78,6 +78,26 @@ def accuracy_by_bytes(tracks: Sequence[Track]) -> Plot:
     return Plot(_bytes_axis(SENT, sent), _accuracy_axis(curves), curves, "Accuracy over bytes")
 
 
+def accuracy_by_simulated_time(series: Series) -> Plot | None:
+    """Plot accuracies over the time of the device profiles, None without any."""
+    at_s = series.simulated_at_s
+    if not at_s or not series.accuracy:
+        return None
+    curves = [
+        Curve(
+            rule,
+            style % NUM_STYLES,
+            [
+                Dot(at_s[point.round], point.weighted, f"{rule}, round {point.round}: {show_accuracy(point.weighted)}")
+                for point in points
+            ],
+        )
+        for style, (rule, points) in enumerate(series.accuracy.items())
+    ]
+    x = scaled_axis("simulated time on the device profiles", list(at_s.values()), SECONDS)
+    return Plot(x, _accuracy_axis(curves), curves, "Accuracy over simulated time")
+
+
 def round_times(series: Series, num_rounds: int, takes_turns: bool) -> Bars | None:
     """Plot what the duration of each round consists of, None if no duration is known."""
     timed = [line for line in series.rounds if line.round_s is not None]

@@ -112,6 +112,11 @@ class Series:
         sums = np.cumsum([line.up.encoded_bytes + line.down.encoded_bytes for line in self.rounds], dtype=np.int64)
         return {line.round: int(total) for line, total in zip(self.rounds, sums, strict=True)}
 
+    @property
+    def simulated_at_s(self) -> dict[int, float]:
+        """Where the simulated clock stood at the end of each round, nothing without device profiles."""
+        return {line.round: line.simulated_at_s for line in self.rounds if line.simulated_at_s is not None}
+
 
 def gather(rounds: Sequence[RoundLine], lines: Iterable[Line]) -> Series:
     """Return the figures of a run, from the lines of its rounds and all others in their order."""

@@ -16,6 +16,7 @@ from coordinator.footprint import Footprints
 from coordinator.links import Link
 from coordinator.prediction import classes_held
 from coordinator.privacy import EXTRA, privacy_summary
+from coordinator.report.simulated import simulated_times
 from coordinator.report.wire import SOURCES, wire_source, wire_summary, wire_total
 from coordinator.tally import Cost, Refusals, RoundLine, Traffic
 from coordinator.task_scores import TaskScores
@@ -68,6 +69,7 @@ def make_summary(
     completed = totals.completed
     tasks = totals.tasks.summary({line.round for line in completed})
     wire = _wire(totals) if mode != "simulate" else None
+    simulated = simulated_times(totals.rounds, _accuracy(rule, totals)["best_round"])
     summary: dict[str, Any] = {
         "run_id": spec.run_id,
         "method": spec.method,
@@ -80,6 +82,7 @@ def make_summary(
         "accuracy": _headline(rule, totals),
         "accuracy_by_rule": {rule: _accuracy(rule, totals) for rule in method.rules},
         **({"tasks": tasks} if tasks else {}),
+        **({"simulated": simulated} if simulated else {}),
         "uplink": {**_traffic(totals.up, mode), "wire_bytes": wire and wire_total(wire, "uplink")},
         "downlink": {**_traffic(totals.down, mode), "wire_bytes": wire and wire_total(wire, "downlink")},
         "init": {key: figure for key, figure in _traffic(totals.init, mode).items() if key in Cost._fields},
@@ -178,6 +181,7 @@ def _reason(path: str, mode: str) -> str:
         "accuracy_by_rule": "no completed round was tested by this rule",
         "tasks": "a task's last round was not completed, or not tested by this rule",
         "round_s": "no round was completed without a restart",
+        "simulated": "no completed round was tested by the headline rule",
         "coordination_s": "no round was completed without a restart",
         "memory": "not measured here",
         "time_s": "nothing travels in a simulation" if mode == "simulate" else "no client has said how long it took",

@@ -52,7 +52,9 @@ class _Figures:
 def final_table(summary: Mapping[str, Any]) -> str:
     """Return the table of a run, from the content of its `summary.json`."""
     figures = _Figures(summary)
-    sections = (_accuracy(summary, figures), _traffic(figures), _time(figures), _memory(figures), _energy(figures))
+    simulated = [_simulated(figures)] if "simulated" in summary else []
+    measured = (_memory(figures), _energy(figures))
+    sections = (_accuracy(summary, figures), _traffic(figures), _time(figures), *simulated, *measured)
     lines = [_shortened(_title(summary)), *(line for section in sections for line in ("", *section))]
     return "\n".join(lines)
 
@@ -60,8 +62,9 @@ def final_table(summary: Mapping[str, Any]) -> str:
 def _title(summary: Mapping[str, Any]) -> str:
     rounds = f"{summary['rounds_completed']} of {summary['num_rounds']} rounds"
     failed = summary.get("rounds_failed")
+    mode = f"{summary['mode']}, batched" if summary.get("batched") else summary["mode"]
     return (
-        f"{summary['method']} ({summary['mode']}): {rounds} completed{f', {failed} failed' if failed else ''}, "
+        f"{summary['method']} ({mode}): {rounds} completed{f', {failed} failed' if failed else ''}, "
         f"{summary['num_clients']} clients, seed {summary['seed']}"
     )
 
@@ -118,6 +121,19 @@ def _time(figures: _Figures) -> list[str]:
         for label, key in (("whole round", "round_s"), ("coordination", "coordination_s"))
     ]
     return aligned(Row("time per round", ("median", "p95")), rows)
+
+
+def _simulated(figures: _Figures) -> list[str]:
+    def row(label: str, *path: str) -> Row:
+        return figures.row(label, [show_seconds], ("simulated", *path))
+
+    rows = [
+        row("whole run", "total_s"),
+        row("to the best accuracy", "to_best_accuracy_s"),
+        row("round, median", "round_s", "median"),
+        row("round, p95", "round_s", "p95"),
+    ]
+    return aligned(Row("time on the profiles", ("simulated",)), rows)
 
 
 def _memory(figures: _Figures) -> list[str]:

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -265,6 +265,24 @@ class ClientContext:
     """What noises the statistics of this exchange's uplink, if `[privacy]` says so: a new one for each exchange."""
 
 
+LossT = TypeVar("LossT", bound=Callable[..., Any])
+
+
+def batchable(*varying: str) -> Callable[[LossT], LossT]:
+    """Mark a `Client.loss` that `models.batched` may compute for many clients at once, by `torch.func.vmap`.
+
+    Such a loss draws nothing, and neither a shape nor a branch in it follows from the values of a batch. But for net
+    and batch, and the attributes `varying` (each a list of tensors), all that it reads is the same for every client of
+    an exchange.
+    """
+
+    def mark(loss: LossT) -> LossT:
+        setattr(loss, "varying", varying)  # noqa: B010 - functions have no such attribute of their own
+        return loss
+
+    return mark
+
+
 class Client(ABC):
     """The client half. All state that outlives an exchange is in `arrays()`, which starts from the net's own."""
 
@@ -282,6 +300,7 @@ class Client(ABC):
     def receive(self, exchange: str, downlink: Any) -> None:
         """Install what the coordinator sent."""
 
+    @batchable()
     def loss(self, batch: Batch) -> torch.Tensor:
         """Return the scalar training loss of one batch; cross-entropy of the head unless the method says otherwise."""
         from torch.nn.functional import cross_entropy
@@ -295,7 +314,21 @@ class Client(ABC):
         """
         from models.training import train
 
-        return train(self, self.spec.training, seed, on_progress)
+        self.before_training(exchange, seed)
+        try:
+            return train(self, self.spec.training, seed, on_progress)
+        finally:
+            self.after_training()
+
+    def before_training(self, exchange: str, seed: int) -> None:  # noqa: B027 - most need nothing
+        """Take note of what the loss or the uplink needs from before the shared loop."""
+
+    def after_training(self) -> None:  # noqa: B027
+        """Let go of what was held for the shared loop alone, however it ended."""
+
+    def can_batch(self, exchange: str) -> bool:
+        """Say whether the training of this exchange is the shared loop over a `batchable` loss."""
+        return type(self).local_train is Client.local_train and hasattr(self.loss, "varying")
 
     @abstractmethod
     def uplink(self, exchange: str) -> Record:

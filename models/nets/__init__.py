@@ -140,12 +140,17 @@ class NetShelf:
 
     def __init__(self) -> None:
         self._nets: dict[tuple[Any, ...], Net] = {}
+        self._common: dict[tuple[Any, ...], dict[str, np.ndarray]] = {}
 
-    def take(self, architecture: tuple[Any, ...], fresh: Net) -> Net:
-        """Return the net of this architecture, with the weights of the fresh one."""
-        held = self._nets.setdefault(architecture, fresh)
-        if held is not fresh:
-            load_net_arrays(held, net_arrays(fresh))
+    def take(self, architecture: tuple[Any, ...], is_common: bool, build: Callable[[], Net]) -> Net:
+        """Return the net of this architecture with initial weights; those that are common are drawn only once."""
+        held = self._nets.get(architecture)
+        if held is None:
+            held = self._nets[architecture] = build()
+            if is_common:
+                self._common[architecture] = net_arrays(held)
+        else:
+            load_net_arrays(held, self._common[architecture] if is_common else net_arrays(build()))
         return held
 
 

@@ -95,6 +95,7 @@ def run(
     command: Literal["loopback", "serve", "simulate"] = "loopback",
     timeout_s: float = TIMEOUT_S,
     python: Path | str = sys.executable,
+    more: Sequence[str] = (),
 ) -> Job:
     """Run `coordinator loopback`, or another command, to its end.
 
@@ -105,12 +106,13 @@ def run(
         command: which one.
         timeout_s: when it is ended.
         python: the interpreter, where it is to be another one than ours.
+        more: further words of the command.
 
     Raises:
         JobError: the run failed.
     """
     started = time.monotonic()
-    words = [str(python), "-I", "-m", "coordinator", command, "--set", f"run.dir={out}"]
+    words = [str(python), "-I", "-m", "coordinator", command, "--set", f"run.dir={out}", *more]
     words += ["--config", str(PLUGINS / "noop.toml")] if command == "serve" else []
     words += [part for setting in settings for part in ("--set", setting)]
     log = out / f"{command}.log"

@@ -5,6 +5,7 @@ The run's processes have an environment of their own with nothing but `protoedge
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -70,7 +71,17 @@ def make_environment(out: Path) -> Path:
         raise Skipped(f"no environment of its own: {error}") from None
     if subprocess.run([python, "-c", "import torch"], capture_output=True, check=False).returncode == 0:
         raise Skipped("torch is in every environment here")
+    _forget(folder)
     return python
+
+
+def _forget(folder: Path) -> None:
+    """Have the system read files from disk again, as after a boot: of those just written it maps far larger pieces."""
+    os.sync()
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def _files(out: Path) -> list[str]:

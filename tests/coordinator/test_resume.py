@@ -75,9 +75,27 @@ def test_another_method_has_other_settings(tmp_path: Path) -> None:
 
 def test_settings_that_change_no_result_may_differ(tmp_path: Path) -> None:
     folder = stored_run(tmp_path, "serve")
-    transport, rounds = ("127.0.0.1:7072", "other-keys", "2.5", "1000000"), ("9",)
-    require, report = ('["a"]', '["b"]', "1", "true", "npz"), ("false", "true", "true", "127.0.0.1:7073")
-    values = (*transport, *rounds, *require, *report)
+    values = (
+        "127.0.0.1:7072",
+        "other-keys",
+        "2.5",
+        "1000000",
+        "9",
+        '["a"]',
+        '["b"]',
+        "1",
+        "true",
+        "npz",
+        "false",
+        "true",
+        "true",
+        "127.0.0.1:7073",
+        "ray",
+        "auto",
+        "0.5",
+        "2",
+        "1000",
+    )
     settings = [f"{key}={value}" for key, value in zip(CHANGEABLE, values, strict=True)]
     config, _, _ = take_up(folder.path, "serve", None, settings)
     assert (config.transport.bind, config.round.max_failed_rounds) == ("127.0.0.1:7072", 9)

@@ -12,6 +12,7 @@ from coordinator.config import load as load_run
 from edge_client.config import load as load_client
 from edge_client.data_source import open_source
 from models.data import ClientData
+from models.registry import installed
 from models.spec import ConfigError
 
 OWN_SET = """
@@ -51,10 +52,19 @@ def test_names_that_are_no_texts_are_refused(tmp_path: Path) -> None:
         samples(tmp_path / "mine.npz", "npz", ["a", "b"])
 
 
-def test_a_factory_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("source", ["own_shapes:shapes", "shapes"])
+def test_a_factory_of_ones_own_and_one_of_an_installed_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
     (tmp_path / "own_shapes.py").write_text(OWN_SET)
+    about = tmp_path / "own_shapes-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: own-shapes\nVersion: 1\n")
+    (about / "entry_points.txt").write_text("[protoedge.data_sources]\nshapes = own_shapes:shapes\n")
     monkeypatch.syspath_prepend(tmp_path)
-    data = samples("", "own_shapes:shapes", ["disc", "ring", "square"])
+    installed.cache_clear()
+    data = samples("", source, ["disc", "ring", "square"])
+    installed.cache_clear()
     sys.modules.pop("own_shapes")
     assert len(data.train_y) + len(data.test_y) == 8
     assert (data.train_x[:, 0] == (data.train_y == 0)).all()

@@ -8,11 +8,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
 
 from edge_client.config import LimitsSection
-from edge_client.limits import MIB, is_out_of_memory, limit
+from edge_client.limits import MIB, in_words, limit
 
 ALLOCATE = "input(); bytearray(int(input()) << 20); print('had it')"
 
@@ -46,10 +45,18 @@ def test_a_process_that_is_gone_is_no_fault_of_its_limits(process: subprocess.Po
     limit(process.pid, LimitsSection(nice=19, memory_mib=200))
 
 
-def test_a_failed_allocation_is_known_whoever_made_it() -> None:
-    with pytest.raises(MemoryError) as caught:
-        np.ones(1 << 60, np.uint8)
-    assert is_out_of_memory(caught.value)
-    assert is_out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"))
-    assert is_out_of_memory(ImportError("libtorch_cuda.so: failed to map segment from shared object"))
-    assert not is_out_of_memory(RuntimeError("shapes differ"))
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError("Unable to allocate 7.45 GiB"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"),
+        ImportError("libtorch_cuda.so: failed to map segment from shared object"),
+    ],
+)
+def test_want_of_memory_is_told_with_the_limit_if_there_is_one(error: Exception) -> None:
+    assert in_words(error, 300) == f"{type(error).__name__}: {error} ([limits] memory_mib = 300)"
+    assert in_words(error, 0) == f"{type(error).__name__}: {error}"
+
+
+def test_other_errors_have_nothing_to_do_with_it() -> None:
+    assert in_words(RuntimeError("shapes differ"), 300) == "RuntimeError: shapes differ"

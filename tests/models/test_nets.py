@@ -28,7 +28,7 @@ def test_only_fedpas_net_has_negative_features(name: str, is_signed: bool) -> No
     assert bool((features < 0).any()) == is_signed
 
 
-@pytest.mark.parametrize("name", [name for name in nets.net_names() if name not in ("mlp", "fasttext")])
+@pytest.mark.parametrize("name", [name for name in nets.NETS if name not in ("mlp", "fasttext")])
 def test_vectors_are_refused_by_nets_for_images(name: str) -> None:
     with pytest.raises(ConfigError, match=rf"net '{name}': expected images \[C, H, W\], got samples of shape \[5\]"):
         nets.build_net(name, (5,), 4, 3)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from models.methods.fedavg import Downlink
@@ -12,9 +10,6 @@ from models.methods.fednova import Uplink, accumulated_steps
 from models.nets import flatten_buffers, flatten_parameters
 from models.steps import count_steps
 from wire.payload import Record
-
-if TYPE_CHECKING:
-    from models.steps import Progress
 
 _NOTHING = np.zeros(0, np.float32)
 
@@ -27,10 +22,9 @@ class FedNovaClient(FedAvgClient):
         super().receive(exchange, downlink)
         self._is_known = downlink.parameters.size > 0
 
-    def local_train(self, exchange: str, seed: int, on_progress: Progress | None) -> float:
-        """Train, and remember where that started."""
+    def before_training(self, exchange: str, seed: int) -> None:
+        """Remember where training starts."""
         self._start = flatten_parameters(self.context.net)
-        return super().local_train(exchange, seed, on_progress)
 
     def uplink(self, exchange: str) -> Record:
         """Return the normalised update, or nothing of weight 0 if there is no train sample."""

@@ -22,7 +22,6 @@ from wire.payload import Record
 
 if TYPE_CHECKING:
     from models.nets import Net
-    from models.steps import Progress
     from models.training import Batch
 
 _NOTHING = np.zeros(0, np.float32)
@@ -53,13 +52,13 @@ class FedPaClient(FedAvgClient):
             load_flat(self._generator, downlink.generator_parameters, downlink.generator_buffers)
             self._distribution_C = label_distribution(downlink.label_counts, self.config.labels)
 
-    def local_train(self, exchange: str, seed: int, on_progress: Progress | None) -> float:
-        """Train, and hold the generator no longer than that."""
+    def before_training(self, exchange: str, seed: int) -> None:
+        """Begin the draws of this attempt."""
         self._random = seeding.generator(seed, "generated")
-        try:
-            return super().local_train(exchange, seed, on_progress)
-        finally:
-            self._generator = None
+
+    def after_training(self) -> None:
+        """Hold the generator no longer than that."""
+        self._generator = None
 
     def loss(self, batch: Batch) -> torch.Tensor:
         """Return the sum of the three terms; those of weight 0 and those without anything to go by are left out."""
@@ -72,7 +71,8 @@ class FedPaClient(FedAvgClient):
             loss = loss + weight * cross_entropy(head(generated_BD), labels_B)  # Eqs. (11), (12)
         if config.prototype_weight and len(self._prototypes.classes):
             weight = scheduled(config.prototype_weight, config.prototype_floor, config.decay, self._age)
-            apart_B = distances(*self._prototypes.matched(features_BD, batch.y), config.distance)
+            targets_BD, has_one_B = self._prototypes.targets(batch.y)
+            apart_B = distances(features_BD, targets_BD, config.distance) * has_one_B
             loss = loss + weight * apart_B.sum() / len(batch.y)  # Eqs. (10), (12)
         return loss
 

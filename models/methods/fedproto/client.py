@@ -10,7 +10,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from models.linear_rules import LinearRule, nearest_prototype
-from models.methods.api import Client, ClientContext
+from models.methods.api import Client, ClientContext, batchable
 from models.methods.fedproto import Uplink
 from models.prototypes import LocalPrototypes, PrototypeTable, local_prototypes
 from wire.payload import Record
@@ -33,16 +33,15 @@ class FedProtoClient(Client):
         """Install the global prototypes."""
         self._install(downlink.prototypes, downlink.classes)
 
+    @batchable()
     def loss(self, batch: Batch) -> torch.Tensor:
         """Return cross-entropy plus the weighted distance to the global prototypes."""
         features_BD = self.context.net.features(batch.x)
         loss: torch.Tensor = cross_entropy(self.context.net.head(features_BD), batch.y)
-        if self.regularizer_weight == 0:
+        if self.regularizer_weight == 0 or not len(self._global.classes):
             return loss
-        known_BD, targets_BD = self._global.matched(features_BD, batch.y)
-        if not len(known_BD):
-            return loss
-        distance = self.distance_sum(known_BD - targets_BD) / len(batch.y)
+        targets_BD, has_one_B = self._global.targets(batch.y)
+        distance = (self.distances(features_BD - targets_BD) * has_one_B).sum() / len(batch.y)
         total: torch.Tensor = loss + self.regularizer_weight * distance  # Eq. (7)
         return total
 
@@ -52,9 +51,9 @@ class FedProtoClient(Client):
         weight: float = self.config.regularizer_weight
         return weight
 
-    def distance_sum(self, differences_BD: torch.Tensor) -> torch.Tensor:
-        """Return the distances of features to their global prototypes, summed over the samples."""
-        return differences_BD.square().mean(dim=1).sum()
+    def distances(self, differences_BD: torch.Tensor) -> torch.Tensor:
+        """Return the distance of each feature to its global prototype, [B]."""
+        return differences_BD.square().mean(dim=1)
 
     def uplink(self, exchange: str) -> Record:
         """Return the local prototypes."""

@@ -6,25 +6,26 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from models.methods.api import batchable
 from models.methods.fedavg.client import FedAvgClient
 
 if TYPE_CHECKING:
-    from models.steps import Progress
     from models.training import Batch
 
 
 class FedProxClient(FedAvgClient):
     """Trains near the model that came; before the first average, near the initial one."""
 
-    def local_train(self, exchange: str, seed: int, on_progress: Progress | None) -> float:
-        """Train, and hold the model that came on the device no longer than that."""
-        if self.config.proximal_weight:
-            self._global = [tensor.detach().clone() for tensor in self.context.net.parameters()]
-        try:
-            return super().local_train(exchange, seed, on_progress)
-        finally:
-            self._global = []
+    def before_training(self, exchange: str, seed: int) -> None:
+        """Keep the model that came."""
+        is_near = self.config.proximal_weight > 0
+        self._global = [tensor.detach().clone() for tensor in self.context.net.parameters() if is_near]
 
+    def after_training(self) -> None:
+        """Hold it on the device no longer than that."""
+        self._global = []
+
+    @batchable("_global")
     def loss(self, batch: Batch) -> torch.Tensor:
         """Return cross-entropy plus the weighted squared distance to the global model."""
         loss = super().loss(batch)

@@ -12,7 +12,7 @@ import torch
 from torch.nn.functional import cross_entropy, normalize
 
 from models import seeding
-from models.methods.api import Client, ClientContext
+from models.methods.api import Client, ClientContext, batchable
 from models.methods.gfpl import Mixture, Uplink, flattened
 from models.methods.gfpl.mixtures import draw, fit_classes
 from models.methods.gfpl.nets import Classifiers
@@ -46,6 +46,7 @@ class GfplClient(Client):
         else:
             self._global = downlink.by_class()
 
+    @batchable()
     def loss(self, batch: Batch) -> torch.Tensor:
         """Return cross-entropy of the head and, weighted, how far projections are from the vectors of their classes."""
         features_BD = self.context.net.features(batch.x)
@@ -59,9 +60,16 @@ class GfplClient(Client):
     def local_train(self, exchange: str, seed: int, on_progress: Progress | None) -> float:
         """Train on the client's own samples; once mixtures have come, the classifiers alone on samples of those."""
         if exchange == "mixtures":
-            self._seed = seed
             return super().local_train(exchange, seed, on_progress)
         return self._retrain(seed, on_progress) if self._global else 0.0
+
+    def before_training(self, exchange: str, seed: int) -> None:
+        """Keep the seed for fitting mixtures."""
+        self._seed = seed
+
+    def can_batch(self, exchange: str) -> bool:
+        """Say that training on the client's own samples is the shared loop."""
+        return exchange == "mixtures"
 
     def uplink(self, exchange: str) -> Record:
         """Return the mixtures, if they are due."""

@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from models.checkpoint import state_hash
 from models.generative import ClassGaussians
-from models.methods.api import Client, ClientContext
+from models.methods.api import Client, ClientContext, batchable
 from models.methods.hgp import Downlink, Uplink
 from models.methods.hgp.nets import Body, PromptedVit
 from models.nets import count_parameters, flatten_buffers, flatten_parameters, load_flat
@@ -53,6 +53,7 @@ class HgpClient(Client):
             net.head.weight.copy_(rows[:, :-1])
             net.head.bias.copy_(rows[:, -1])
 
+    @batchable()
     def loss(self, batch: Batch) -> torch.Tensor:
         """Return cross-entropy over the current task's columns."""
         classes = self.context.classes

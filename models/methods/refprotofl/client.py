@@ -10,7 +10,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from models.data import scaled
-from models.methods.api import Client, ClientContext
+from models.methods.api import Client, ClientContext, batchable
 from models.methods.refprotofl import AdapterUp, PrototypesUp, adapter_size, initial_adapter
 from models.methods.refprotofl.nets import AdaptedNet
 from models.nets import flatten_parameters, load_flat
@@ -54,14 +54,15 @@ class RefProtoFLClient(Client):
             self._global_adapter = flatten_parameters(self._net.adapter)
             self._install_anchors(downlink.anchors, downlink.classes)
 
+    @batchable()
     def loss(self, batch: Batch) -> torch.Tensor:
         """Return cross-entropy plus the weighted distance to the anchors, both means over the batch."""
         embeddings_BM = self._net.features(batch.x)
         loss: torch.Tensor = cross_entropy(self._net.head(embeddings_BM), batch.y)  # Eq. (18)
-        anchored_BM, anchors_BM = self._anchors.matched(embeddings_BM, batch.y)
-        if not len(anchored_BM):
+        if not len(self._anchors.classes):
             return loss
-        distance = (anchored_BM - anchors_BM).square().sum() / len(batch.y)  # Eq. (17)
+        anchors_BM, has_one_B = self._anchors.targets(batch.y)
+        distance = ((embeddings_BM - anchors_BM).square().sum(dim=1) * has_one_B).sum() / len(batch.y)  # Eq. (17)
         total: torch.Tensor = loss + self.config.anchor_weight * distance  # Eq. (19)
         return total
 

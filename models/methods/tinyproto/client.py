@@ -44,11 +44,11 @@ class TinyProtoClient(FedProtoClient):
             return float(weight)
         return squared_error_weight(self.spec.model.feature_dim) if is_squared else 1.0
 
-    def distance_sum(self, differences_BD: torch.Tensor) -> torch.Tensor:
-        """Return the distances of features to their global prototypes, summed over the samples."""
+    def distances(self, differences_BD: torch.Tensor) -> torch.Tensor:
+        """Return the distance of each feature to its global prototype, [B]."""
         if self.config.regularizer == "mse":
-            return super().distance_sum(differences_BD)
-        return differences_BD.square().sum(dim=1).clamp_min(_MIN_SQUARE).sqrt().sum()  # Eq. (11)
+            return super().distances(differences_BD)
+        return differences_BD.square().sum(dim=1).clamp_min(_MIN_SQUARE).sqrt()  # Eq. (11)
 
     def uplink(self, exchange: str) -> Record:
         """Return the local prototypes, compressed and scaled."""

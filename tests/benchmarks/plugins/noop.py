@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from models.methods.api import Client, Exchange, Facts, Method, Server, Update
-from models.spec import Section
+from models.spec import Positive, Section
 from wire.payload import Record, class_ids, counts, values
 
 NUM_CLASSES = 10
@@ -87,3 +87,25 @@ METHOD = Method(
     default_rule="",
     needs_net=False,
 )
+
+
+class KeeperConfig(Section, frozen=True):
+    """How large a client's state is."""
+
+    state_bytes: Positive = 100_000
+
+
+class KeeperClient(NoopClient):
+    """Computes nothing as well, and counts its rounds in a state of its own."""
+
+    def start(self, context: Any) -> None:
+        self._state = np.zeros(self.config.state_bytes, np.uint8)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"state": self._state}
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self._state = np.array(arrays["state"]) + np.uint8(1)
+
+
+KEEPER = replace(METHOD, name="keeper", config=KeeperConfig, client="noop:KeeperClient")

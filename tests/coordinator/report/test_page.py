@@ -177,3 +177,10 @@ def test_connections_devices_and_energy_are_told(run: Run) -> None:
 def test_of_a_device_that_says_what_cannot_be_nothing_is_shown(run: Run) -> None:
     run.summary["clients"]["ann"]["device"] = {"memory_bytes": "<script>", "board": 5}
     assert "<script" not in run_page(run)
+
+
+def test_a_run_of_an_older_program_has_a_page(run: Run) -> None:
+    newer = ("wire", "time_s", "energy", "gpu_peak_bytes", "clients")
+    older = {key: value for key, value in run.summary.items() if key not in newer}
+    page = Reader(run_page(dataclasses.replace(run, summary=older)))
+    assert page.row("energy")[0] == "n/a"

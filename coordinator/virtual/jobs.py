@@ -1,0 +1,237 @@
+"""`--jobs N`: work for clients in N processes, of which each takes the next client when it is done with one.
+
+Which job works for whom depends on the machine, and nothing else does: a client's states are in its folder, where any
+job finds them. A job that dies is replaced, and its clients are asked again; one that makes jobs die `MAX_TRIES` times
+ends the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from coordinator.commands import ConstantMade
+from coordinator.server_half import Constant
+from coordinator.virtual import commands
+from coordinator.virtual.batching import shares
+from coordinator.virtual.clients import Announced, Assignment, Done
+from models.spec import ConfigError
+from wire.encoding import decode, encode
+from wire.errors import EncodeError
+from wire.limits import PIPE_BYTES
+from wire.messages import Message
+from wire.sockets.child import Child
+from wire.sockets.memory import peak_rss_bytes
+from wire.sockets.pipe import Frames
+from wire.timing import Timing
+
+MAX_TRIES = 3
+"""How often a client may be asked before the run is given up."""
+
+
+class ClientsFailedError(Exception):
+    """The work for a client cannot be done."""
+
+
+class _JobDiedError(Exception):
+    pass
+
+
+@dataclass
+class _Share:
+    """Clients that one job works for in a row; those that have answered are taken out."""
+
+    clients: list[str]
+    num_tries: int = 0
+
+
+Ask = Callable[["_Job", Sequence[str]], Awaitable[None]]
+"""Asks a job something about clients."""
+
+
+class _Job:
+    """One process, started when it is asked something, and again if it has died since."""
+
+    def __init__(self, opening: Sequence[Frames], log: Path, environment: Mapping[str, str], answer_s: float) -> None:
+        self._opening = opening
+        self._log = log
+        self._environment = environment
+        self._answer_s = answer_s
+        self._child: Child | None = None
+        self._answers: asyncio.Queue[list[bytes] | str] = asyncio.Queue()
+        self._assignment: Assignment | None = None
+        self.peak_rss_bytes = 0
+
+    async def ask(self, message: Message, assignment: Assignment | None = None) -> None:
+        """Send a command, and in front of it the exchange that it is about, unless the job knows that."""
+        child = await self._running()
+        if assignment is not None and self._assignment is not assignment:
+            self._assignment = assignment
+            opened = commands.Open(assignment.round, assignment.exchange, assignment.base)
+            child.send(encode(opened, assignment.downlink, PIPE_BYTES))
+        child.send(encode(message))
+        await child.drain()
+
+    async def answer(self) -> list[bytes]:
+        """Return the frames of the next answer."""
+        try:
+            frames = await asyncio.wait_for(self._answers.get(), self._answer_s)
+        except asyncio.TimeoutError:
+            await self.close()
+            raise _JobDiedError(f"gave no answer within {self._answer_s:g} s") from None
+        if isinstance(frames, str):
+            raise _JobDiedError(frames)
+        return frames
+
+    async def close(self) -> None:
+        """End the process, if there is one."""
+        child, self._child = self._child, None
+        if child is not None:
+            self.peak_rss_bytes = max(self.peak_rss_bytes, peak_rss_bytes(child.pid) or 0)
+            await child.stop()
+
+    async def _running(self) -> Child:
+        if self._child is None:
+            self._answers, self._assignment = asyncio.Queue(), None
+            self._child = child = Child(self._answers.put_nowait, self._on_gone, self._log)
+            await child.start("coordinator.virtual.job", (), self._environment)
+            for frames in self._opening:
+                child.send(frames)
+                await child.drain()
+        return self._child
+
+    def _on_gone(self, how: str) -> None:
+        lines = self._child.last_lines() if self._child is not None else ""
+        self._child = None
+        self._answers.put_nowait(f"{how}; its last lines:\n{lines}" if lines else how)
+
+
+class JobClients:
+    """Has the work for clients done by jobs."""
+
+    def __init__(self, begin: commands.Begin, num_jobs: int, log: Path, threads: int, answer_s: float) -> None:
+        """Say what to run.
+
+        Args:
+            begin: what each job is told first, but for the number of constants.
+            num_jobs: how many processes.
+            log: where their output goes.
+            threads: how many threads the libraries of each may use.
+            answer_s: how long one client's work may take.
+        """
+        self._begin = begin
+        self._num_jobs = num_jobs
+        self._log = log
+        self._environment = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
+        self._answer_s = answer_s
+        self._jobs: list[_Job] = []
+        self._num_train: dict[str, int] = {}
+        self._outcomes: asyncio.Queue[list[bytes] | Exception | None] = asyncio.Queue()
+
+    async def begin(self, clients: Sequence[str], constants: Sequence[Constant]) -> AsyncGenerator[Announced, None]:
+        """Yield what each of these clients announces."""
+        opening: list[Frames] = [encode(msgspec.structs.replace(self._begin, num_constants=len(constants)))]
+        for made in constants:
+            opening.append(encode(ConstantMade(made.name, made.digest), made.packed, PIPE_BYTES))
+        where = (opening, self._log, self._environment, self._answer_s)
+        self._jobs = [_Job(*where) for _ in range(self._num_jobs)]
+
+        async def ask(job: _Job, clients: Sequence[str]) -> None:
+            await job.ask(commands.Announce(list(clients)))
+
+        shares = [list(clients[index :: self._num_jobs]) for index in range(self._num_jobs)]
+        async for frames in self._answers(shares, ask):
+            message, _ = decode(frames, commands.COMMANDS)
+            assert isinstance(message, commands.Announced)
+            self._num_train[message.client] = message.ready.num_train
+            yield Announced(message.client, message.ready, message.notes, message.flops)
+
+    async def perform(self, assignment: Assignment, kept: Mapping[str, int]) -> AsyncGenerator[Done, None]:
+        """Yield what each client of `kept` has done; those with most to do are asked first."""
+
+        async def ask(job: _Job, clients: Sequence[str]) -> None:
+            await job.ask(commands.Perform({client: kept[client] for client in clients}), assignment)
+
+        in_shares = shares(kept, self._num_train, self._num_jobs if self._begin.batched else 0)
+        async for head, *frames in self._answers(in_shares, ask):
+            message, _ = decode([head], commands.COMMANDS)
+            assert isinstance(message, commands.Performed)
+            yield Done(message.client, [*frames], Timing(*message.timing), message.notes)
+
+    def stop(self) -> None:
+        """End what is being yielded."""
+        self._outcomes.put_nowait(None)
+
+    async def close(self) -> None:
+        """End all jobs, and delete the data set that they shared."""
+        await asyncio.gather(*(job.close() for job in self._jobs))
+        if self._begin.samples:
+            shutil.rmtree(self._begin.samples, ignore_errors=True)
+
+    def peak_rss_bytes(self) -> int | None:
+        """Return the peak resident memory of the largest job that was closed."""
+        return max((job.peak_rss_bytes for job in self._jobs), default=0) or None
+
+    async def _answers(self, shares: Sequence[list[str]], ask: Ask) -> AsyncGenerator[list[bytes], None]:
+        """Yield the answers for all clients of these shares, each of which goes to one job."""
+        self._outcomes = asyncio.Queue()
+        todo = deque(_Share(list(clients)) for clients in shares if clients)
+        num_answers = sum(len(share.clients) for share in todo)
+        at_work = [asyncio.ensure_future(self._work(job, todo, ask)) for job in self._jobs]
+        try:
+            for _ in range(num_answers):
+                outcome = await self._outcomes.get()
+                if outcome is None:
+                    return
+                if isinstance(outcome, Exception):
+                    raise outcome
+                yield outcome
+        finally:
+            for task in at_work:
+                task.cancel()
+
+    async def _work(self, job: _Job, todo: deque[_Share], ask: Ask) -> None:
+        """Let a job do share after share; what ends it goes where the answers go."""
+        try:
+            while todo:
+                await self._do(job, todo, ask)
+        except Exception as error:
+            self._outcomes.put_nowait(error)
+
+    async def _do(self, job: _Job, todo: deque[_Share], ask: Ask) -> None:
+        """Let a job do one share; if it dies, what is left of that is for the next one that asks."""
+        share = todo.popleft()
+        try:
+            await ask(job, share.clients)
+            while share.clients:
+                frames = await job.answer()
+                client = _client_of(frames)
+                share.clients.remove(client)
+                share.num_tries = 0
+                self._outcomes.put_nowait(frames)
+        except _JobDiedError as error:
+            share.num_tries += 1
+            if share.num_tries == MAX_TRIES:
+                text = f"{share.clients[0]}: a job died {MAX_TRIES} times at its work: {error}"
+                raise ClientsFailedError(text) from None
+            todo.appendleft(share)
+
+
+def _client_of(frames: Sequence[bytes]) -> str:
+    """Return whose answer this is.
+
+    Raises:
+        ConfigError, EncodeError, ClientsFailedError: it is none.
+    """
+    message, _ = decode(frames[:1], commands.COMMANDS)
+    if isinstance(message, commands.Announced | commands.Performed):
+        return message.client
+    assert isinstance(message, commands.Failed)
+    kinds: dict[str, type[Exception]] = {"setting": ConfigError, "size": EncodeError, "method": ClientsFailedError}
+    raise kinds[message.cause](message.reason)
