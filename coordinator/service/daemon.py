@@ -12,6 +12,7 @@ on are resumed and queued ones are queued, and a run's clients are those that it
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import subprocess
 import sys
 import traceback
@@ -79,18 +80,19 @@ class Service:
         end_by(self._end, say)
         heard = (self._on_arrival, self._on_barred, self._turned_away, self._on_ended)
         self._door = Door(self.config.transport, self._keys, *heard)
-        events = Events(self._on_came, self._on_gone, self._turned_away.add)
-        idle_s = self.config.service.idle_heartbeat_s
-        self.foyer = Foyer(idle_s, self._door.send, self._door.quiet_s, events)
-        await self._desk.open()
-        await self._spare.prepare()
-        self._take_up()
-        say(f"listening on {self._door.address}")
-        self._tick()
-        self._manager.ready(self._loop)
-        reason = await self._ended
-        self._manager.stopping()
-        await self._close(reason)
+        with contextlib.closing(self._door):
+            events = Events(self._on_came, self._on_gone, self._turned_away.add)
+            idle_s = self.config.service.idle_heartbeat_s
+            self.foyer = Foyer(idle_s, self._door.send, self._door.quiet_s, events)
+            await self._desk.open()
+            await self._spare.prepare()
+            self._take_up()
+            say(f"listening on {self._door.address}")
+            self._tick()
+            self._manager.ready(self._loop)
+            reason = await self._ended
+            self._manager.stopping()
+            await self._close(reason)
         say(f"the service is {reason}")
         return ExitCode.INTERRUPTED
 
@@ -105,7 +107,6 @@ class Service:
         if self._seeing:
             await asyncio.wait(self._seeing.values(), timeout=END_S)
         await self._spare.stop()
-        self._door.close()
         for reporter in self._reporters:
             reporter.kill()
             reporter.wait(END_S)
@@ -179,13 +180,13 @@ class Service:
 
     def _host(self, plan: Plan) -> None:
         run_id = plan.folder.run_id
+        self.queue.put(Entry(run_id, "running"))
         self.plans.pop(run_id, None)
         try:
             hosted = Hosted(plan, self._modules, self._door, self._spare.take)
         except StoreError as error:
             self._book_over(run_id, "failed", str(error))
             return
-        self.queue.put(Entry(run_id, "running"))
         say(f"{run_id} begins")
         for other in self.hosted.values():
             hosted.clients -= other.clients

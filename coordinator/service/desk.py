@@ -24,7 +24,7 @@ class Desk:
     """A socket in the service's folder that nobody but its owner may open."""
 
     def __init__(self, folder: Path, carry_out: Callable[[Message], Awaitable[Message]]) -> None:
-        """Say who carries out orders; he may raise `ConfigError`, whose text is the answer then."""
+        """Say who carries out orders; the text of a `ConfigError` or `OSError` that he raises is the answer then."""
         self.path = folder / SOCKET
         self._carry_out = carry_out
         self._server: asyncio.Server | None = None
@@ -62,7 +62,7 @@ class Desk:
     async def _answer(self, reader: asyncio.StreamReader) -> Message:
         try:
             return await self._carry_out(from_bytes(await asyncio.wait_for(_read(reader), READ_S), ORDERS))
-        except (ConfigError, DecodeError, EncodeError) as error:
+        except (ConfigError, DecodeError, EncodeError, OSError) as error:
             return Refused(str(error))
 
 
