@@ -70,7 +70,9 @@ def test_runs_are_stopped_resumed_and_cancelled(service: StandingService) -> Non
     service.pairs.gates.see(client_id(0))
     assert "max_concurrent_runs = 1" in service.state(second).told
     assert client_api.cancel(second, service.folder) == "cancelled"
-    assert client_api.stop(first, service.folder) == "interrupted"
+    command = service.pairs.processes.coordinator("stop", service.folder / "runs" / first, name="stop")
+    assert command.wait() == ExitCode.FINISHED
+    assert command.printed == [f"{first} is stopped; its outcome: interrupted"]
     with pytest.raises(ConfigError, match="expected a run that goes on, got one that is over"):
         client_api.stop(first, service.folder)
     service.pairs.gates.open(client_id(0))
