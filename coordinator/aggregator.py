@@ -9,6 +9,7 @@ carries all of it, and `Begin` puts the server half back to any earlier state.
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Iterator
@@ -62,6 +63,8 @@ class Aggregator:
     def _begin(self, message: commands.Begin, payload: Payload) -> None:
         if message.folder and message.folder not in sys.path:
             sys.path.append(message.folder)
+        if message.log:
+            _write_to(message.log)
         self._half = LocalHalf(read_spec(message.spec), payload, message.num_train)
         if message.wants_constants:
             for name, arrays in self._half.constants().items():
@@ -94,6 +97,13 @@ class Aggregator:
     def _send(self, message: Message, payload: Payload | None = None) -> None:
         packed = pack(payload) if payload is not None else None
         self._pipe.send(encode(message, packed, PIPE_BYTES))
+
+
+def _write_to(log: str) -> None:
+    """Have all output go to the end of a file."""
+    with open(log, "ab") as file:
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(file.fileno(), stream.fileno())
 
 
 def main() -> None:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import shlex
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from coordinator.config import RunConfig
 from coordinator.daemon import Coordinator
 from coordinator.display import Display
+from coordinator.door import Door
 from coordinator.keys import load_keys
 from coordinator.loopback_clients import Clients
 from coordinator.privacy import require_accounting
@@ -65,21 +69,41 @@ def serve(
     keys = load_keys(config.transport, open_keys)
 
     def go(spec: RunSpec, record: RunRecord) -> ExitCode:
-        return coordinate(Coordinator(config, spec, modules, record, keys), None)
+        door = functools.partial(Door, config.transport, keys)
+        return coordinate(Coordinator(config, spec, modules, record, door), record.display, None)
 
     return recorded(Order(config, "serve", modules, init_from, folder), go)
 
 
-def coordinate(coordinator: Coordinator, clients: Clients | None) -> ExitCode:
+def coordinate(coordinator: Coordinator, display: Display, clients: Clients | None) -> ExitCode:
     """Run the coordinator daemon, and in a loopback run the clients that it starts."""
+
+    async def run() -> ExitCode:
+        end_by(lambda reason: coordinator.end(ExitCode.INTERRUPTED, reason), display.note)
+        return await coordinator.run(clients)
+
     try:
-        return asyncio.run(coordinator.run(clients))
+        return asyncio.run(run())
     except AddressInUseError as error:
         raise ConfigError(f"[transport] bind: {error}") from None
     finally:
         _ignore_signals()
         if clients is not None:
             clients.stop()
+
+
+def end_by(end: Callable[[str], None], note: Callable[[str], None]) -> None:
+    """Have a signal end the daemon in the running event loop, and an error in handling one message or timer noted."""
+
+    def on_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        lines = traceback.format_exception(error) if error else []
+        note(f"internal error: {context['message']}\n{''.join(lines)}")
+
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(on_error)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, end, f"stopped by {number.name}")
 
 
 def _ignore_signals() -> None:

@@ -67,6 +67,8 @@ def _parser() -> argparse.ArgumentParser:
     import argparse
     from pathlib import Path
 
+    from coordinator.service.cli import RUN, add_service_commands, run_dir
+
     parser = argparse.ArgumentParser(prog="coordinator", description="The server of federated prototype learning.")
     parser.add_argument("--version", action="store_const", dest="command", const=_version, help="print the versions")
     commands = parser.add_subparsers(metavar="COMMAND")
@@ -77,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
         made.set_defaults(command=command)
         return made
 
-    serve = add("serve", _serve, "run a coordinator that clients connect to")
+    serve = add("serve", _serve, "run a coordinator that clients connect to; without a run one that stands for many")
     loopback = add("loopback", _loopback, "run a coordinator and its clients, all on this machine")
     simulate = add("simulate", _simulate, "run everything without a network, with the same arithmetic and bytes")
     check = add("check-config", _check_config, "check a config and print it with every default filled in")
@@ -92,6 +94,8 @@ def _parser() -> argparse.ArgumentParser:
         if command is serve:
             last = "go on with the last run of these settings if there is one, so that a service starts each run once"
             origin.add_argument("--resume-last", action="store_true", help=last)
+    own = "the settings of one that stands, such as service.toml; --set overrides them where no run is named"
+    serve.add_argument("--settings", type=Path, metavar="FILE", help=own)
     serve.add_argument("--allow-open-keys", action="store_true", help="take a key file that others may read")
     for command in (serve, loopback):
         live = f"serve a live page of the run, for this machine alone unless told otherwise (default: {DASHBOARD})"
@@ -106,20 +110,21 @@ def _parser() -> argparse.ArgumentParser:
     simulate.add_argument("--profiles-from", type=Path, metavar="RUN_DIR", help=measured)
     loopback.add_argument("--clients", type=int, metavar="N", help="how many clients; all of them are waited for")
     status = add("status", _status, "say where a run stands")
-    status.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="the run's folder")
+    status.add_argument("run_dir", type=run_dir, metavar="RUN", help=RUN)
     status.add_argument("--format", choices=["text", "json"], default="text", help="default: text")
     again = "say it again every so many seconds until the run is over (default: 2)"
     status.add_argument("--watch", type=_seconds, nargs="?", const=2.0, metavar="SECONDS", help=again)
     report = add("report", _report, "write the page of a run, or one that compares several")
-    report.add_argument("run_dirs", type=Path, nargs="+", metavar="RUN_DIR", help="the folder of a run, over or not")
+    report.add_argument("run_dirs", type=run_dir, nargs="+", metavar="RUN", help=f"{RUN}, over or not")
     report.add_argument("--format", choices=FORMS, default="html", help="default: html")
     where = "the file to write; by default RUN_DIR/report.html, of several runs comparison.html, numbers are printed"
     report.add_argument("--output", type=Path, metavar="FILE", help=where)
-    stop = add("stop", _stop, "end a run in order; --resume goes on with it")
-    stop.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="the run's folder")
+    stop = add("stop", _stop, "end a run in order; --resume, or in a service `resume`, goes on with it")
+    stop.add_argument("run_dir", type=run_dir, metavar="RUN", help=RUN)
+    add_service_commands(add, _add_settings)
     _add_keys(add("keys", _keys, "make the coordinator's keys, and say whose keys let them in"))
     audit = add("audit", _audit, "try to tell whose samples class statistics were made of, by features that a run kept")
-    audit.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="the run's folder, of a run with [privacy] audit")
+    audit.add_argument("run_dir", type=run_dir, metavar="RUN", help=f"{RUN}, of a run with [privacy] audit")
     audit.add_argument("--format", choices=["text", "json"], default="text", help="default: text")
     table = add("methods", _methods, "list the methods")
     table.add_argument("--format", choices=["text", "markdown", "json"], default="text", help="default: text")
@@ -152,10 +157,10 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
 
 
 def _serve(args: argparse.Namespace) -> int:
-    from models.spec import ConfigError
+    from coordinator.service.cli import is_standing, stand
 
-    if args.config is None and args.resume is None:
-        raise ConfigError("serve: expected --config FILE, or --resume RUN_DIR")
+    if is_standing(args):
+        return stand(args)
     config, modules, folder = _load_run(args, "serve", [*args.set, *_live_page(args)])
 
     from coordinator.app import serve

@@ -14,7 +14,8 @@ from wire.messages import Message
 class Begin(Message, frozen=True, array_like=True):
     """Make the server half and give it this state, empty for that before round 1; a user's modules are in `folder`.
 
-    `num_train` is that of `methods.api.Server`, 0 before the first round opens.
+    `num_train` is that of `methods.api.Server`, 0 before the first round opens. `log` is where output goes from now on,
+    if that is another file.
     """
 
     tag: ClassVar[int] = 64
@@ -23,6 +24,7 @@ class Begin(Message, frozen=True, array_like=True):
     folder: str
     wants_constants: bool
     num_train: int
+    log: str = ""
 
 
 class Begun(Message, frozen=True, array_like=True):

@@ -26,7 +26,7 @@ from models.settings import (
     check_part,
     is_loopback,
     is_plain_name,
-    read_tables,
+    read_toml,
     refusal,
     source_of,
     split_address,
@@ -98,6 +98,16 @@ class TransportSection(Section, frozen=True):
         return self.security == "curve"
 
 
+class RequireSection(Section, frozen=True):
+    """`[require]`: what clients of a service must have said of their devices to be asked; the defaults ask nothing."""
+
+    tags: list[str] = []
+    classes: list[str] = []
+    min_memory_mib: NotNegative = 0
+    cuda: bool = False
+    source: str = ""
+
+
 class ReportSection(Section, frozen=True):
     """`[report]`: what is made of a run's figures at its end, and where the live page listens while it goes on."""
 
@@ -127,6 +137,7 @@ class RunConfig(Section, frozen=True):
     gate: GateSection = GateSection()
     tasks: TasksConfig = TasksConfig()
     privacy: PrivacyConfig = PrivacyConfig()
+    require: RequireSection = RequireSection()
     transport: TransportSection = TransportSection()
     report: ReportSection = ReportSection()
     simulation: SimulationSection = SimulationSection()
@@ -198,8 +209,16 @@ def load(path: Path | None, settings: Sequence[str]) -> RunConfig:
     Raises:
         ConfigError: the text names the key, what was expected and what came.
     """
-    where = source_of(path, settings)
-    tables = _without_other_methods_keys(path, settings)
+    return read(read_toml(path) if path else {}, settings, source_of(path, settings))
+
+
+def read(of_file: Tables, settings: Sequence[str], where: str) -> RunConfig:
+    """Check a run's settings: the tables of a file, and each `--set` over them; `where` is what an error calls them.
+
+    Raises:
+        ConfigError: see `load`.
+    """
+    tables = _without_other_methods_keys(of_file, settings)
     config = read_section(RunConfig, tables, where)
     _check_places(config, where)
     _check_parts(config, where)
@@ -208,13 +227,12 @@ def load(path: Path | None, settings: Sequence[str]) -> RunConfig:
     return msgspec.structs.replace(config, method=_read_method(config, where))
 
 
-def _without_other_methods_keys(path: Path | None, settings: Sequence[str]) -> Tables:
-    """Return the tables; where a setting names another method than the file, the file's keys of `[method]` go."""
-    of_file, given = read_tables(path, ()), read_tables(None, settings)
-    name = given.get("method", {}).get("name")
-    if name is not None and name != of_file.get("method", {}).get("name", methods.default().name):
-        of_file.pop("method", None)
-    return apply_settings(of_file, settings)
+def _without_other_methods_keys(of_file: Tables, settings: Sequence[str]) -> Tables:
+    """Return all tables; where a setting names another method than the file, the file's keys of `[method]` go."""
+    name = apply_settings({}, settings).get("method", {}).get("name")
+    is_other = name is not None and name != of_file.get("method", {}).get("name", methods.default().name)
+    kept = {table: keys for table, keys in of_file.items() if table != "method" or not is_other}
+    return apply_settings(kept, settings)
 
 
 def _check_places(config: RunConfig, where: str) -> None:
@@ -227,17 +245,26 @@ def _check_places(config: RunConfig, where: str) -> None:
         raise refusal(where, "report.dashboard", config.report.dashboard, expected)
     if not config.run.dir:
         raise refusal(where, "run.dir", config.run.dir, "a folder")
-    address = split_address(config.transport.bind)
+    check_transport(config.transport, where)
+
+
+def check_transport(transport: TransportSection, where: str) -> None:
+    """Refuse an address that is none, one that others reach without encryption, and keys that are nowhere.
+
+    Raises:
+        ConfigError: as the name says.
+    """
+    address = split_address(transport.bind)
     if address is None:
-        raise refusal(where, "transport.bind", config.transport.bind, ADDRESS_FORM)
-    if not config.transport.is_encrypted and not is_loopback(address[0]):
+        raise refusal(where, "transport.bind", transport.bind, ADDRESS_FORM)
+    if not transport.is_encrypted and not is_loopback(address[0]):
         expected = (
             "a loopback address such as 127.0.0.1:7071, because security = 'none' sends everything unencrypted and "
             "lets anyone in; leave out security, and make keys (coordinator keys init)"
         )
-        raise refusal(where, "transport.bind", config.transport.bind, expected)
-    if not config.transport.keys:
-        raise refusal(where, "transport.keys", config.transport.keys, "a folder")
+        raise refusal(where, "transport.bind", transport.bind, expected)
+    if not transport.keys:
+        raise refusal(where, "transport.keys", transport.keys, "a folder")
 
 
 def _check_parts(config: RunConfig, where: str) -> None:

@@ -7,11 +7,9 @@ done by one task that takes instructions in order, so the next exchange opens on
 from __future__ import annotations
 
 import asyncio
-import signal
 import traceback
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -19,11 +17,10 @@ from coordinator import round_events as rounds
 from coordinator.alarm import Alarm
 from coordinator.conductor import Conductor
 from coordinator.config import RunConfig
-from coordinator.door import Arrival, Door, Frames
+from coordinator.door import Arrival, Frames, OpenPort
 from coordinator.exchange import OpenExchange
 from coordinator.gate import Gate
 from coordinator.grants import Grants
-from coordinator.keys import Keys
 from coordinator.links import Links
 from coordinator.lobby import Events, Lobby
 from coordinator.loopback_clients import Clients
@@ -33,7 +30,7 @@ from coordinator.misfits import Misfits
 from coordinator.record import RunRecord, outcome_of
 from coordinator.rounds import Rounds
 from coordinator.run_folder import run_token
-from coordinator.server_half import ServerHalf, ServerHalfError
+from coordinator.server_half import ServerHalf, ServerHalfError, Spare
 from coordinator.store import StoreError
 from coordinator.tally import Report
 from coordinator.turned_away import TurnedAway
@@ -75,10 +72,19 @@ FAREWELL_S = 2.0
 class Coordinator:
     """One run, from start to exit code."""
 
-    def __init__(self, config: RunConfig, spec: RunSpec, modules: Path, record: RunRecord, keys: Keys | None) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        spec: RunSpec,
+        modules: Path,
+        record: RunRecord,
+        open_port: OpenPort,
+        spare: Spare = lambda: None,
+    ) -> None:
+        """Bring the parts together; the port, through which the run's clients come, is opened by `run`."""
         self._config = config
         self._service = ServiceManager()
-        self._keys = keys
+        self._open_port = open_port
         self._spec = spec
         self._display = record.display
         self._record = record
@@ -90,7 +96,7 @@ class Coordinator:
         self._rounds = Rounds(config.round_rules(len(self._method.exchanges)), record.standing.position)
         plain = msgspec.to_builtins(spec)
         self._half = ServerHalf(
-            plain, modules, record.folder.log_path, config.training.threads, config.round.max_exchange_s
+            plain, modules, record.folder.log_path, config.training.threads, config.round.max_exchange_s, spare
         )
         welcome = Welcome(
             self._token, spec.run_id, config.transport.heartbeat_s, config.transport.max_message_bytes, plain
@@ -118,16 +124,23 @@ class Coordinator:
         self._acks: dict[str, Ack] = {}
         self._alarm = Alarm(self._next_due, self._on_due)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more happens in the run but that its clients are told."""
+        return self._ended.done()
+
+    @property
+    def where(self) -> tuple[int, str]:
+        """The round in hand, and whom and what it waits for."""
+        return self._rounds.round, self._rounds.waiting_for()
+
     async def run(self, clients: Clients | None) -> ExitCode:
         """Serve the run to its end; in a loopback run its clients are started once there is an address."""
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[tuple[ExitCode, str]] = self._loop.create_future()
         self._goodbyes = asyncio.Event()
-        self._loop.set_exception_handler(self._on_error)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self._loop.add_signal_handler(number, self.end, ExitCode.INTERRUPTED, f"stopped by {number.name}")
         heard = (self._on_arrival, self._on_barred, self._turned_away, self._meter.links.ended)
-        self._door = Door(self._config.transport, self._keys, *heard)
+        self._door = self._open_port(*heard)
         self._record.attach(self._on_store_failed)
         if self._record.standing.constants is not None:
             self._display.note(f"the run goes on in round {self._rounds.round}, exchange {self._rounds.exchange}")
@@ -375,12 +388,6 @@ class Coordinator:
         elif error is not None:
             self._display.note("".join(traceback.format_exception(error)))
             self.end(ExitCode.FAILED, f"internal error: {type(error).__name__}: {error}")
-
-    def _on_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Note an error in handling one message or timer; the run goes on."""
-        error = context.get("exception")
-        lines = traceback.format_exception(error) if error else []
-        self._display.note(f"internal error: {context['message']}\n{''.join(lines)}")
 
     def _on_store_failed(self, error: StoreError) -> None:
         self.end(ExitCode.INTERRUPTED, str(error))

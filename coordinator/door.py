@@ -10,6 +10,7 @@ from __future__ import annotations
 import resource
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from coordinator.config import TransportSection
 from coordinator.enrolment import Verdict
@@ -54,6 +55,39 @@ class Arrival:
     timing: Timing | None
 
 
+OnArrival = Callable[[Arrival], None]
+
+OnBarred = Callable[[bytes, str], None]
+"""Hears of a connection that may speak no more, and why."""
+
+OnEnded = Callable[[bytes, Counters | None], None]
+"""Hears of a connection that is no more, and what the kernel counted on it."""
+
+
+class Port(Protocol):
+    """What a run speaks to its clients through: a door of its own, or its part of one that several share."""
+
+    @property
+    def address(self) -> str:
+        """Where clients connect."""
+
+    def quiet_s(self, route: bytes) -> float | None:
+        """Return for how long nothing has come in on a connection, None if that is unknown."""
+
+    def counters(self, route: bytes) -> Counters | None:
+        """Return what the kernel has counted on a connection, None if that is unknown."""
+
+    def send(self, route: bytes, frames: Frames) -> bool:
+        """Send to one connection; False if it is gone or takes nothing more."""
+
+    def close(self) -> None:
+        """Let nobody speak to this run any more."""
+
+
+OpenPort = Callable[[OnArrival, OnBarred, TurnedAway, OnEnded], Port]
+"""Opens a run's port, given who hears what comes in."""
+
+
 class Door:
     """Listens from its making on."""
 
@@ -61,15 +95,12 @@ class Door:
         self,
         transport: TransportSection,
         keys: Keys | None,
-        on_arrival: Callable[[Arrival], None],
-        on_barred: Callable[[bytes, str], None],
+        on_arrival: OnArrival,
+        on_barred: OnBarred,
         turned_away: TurnedAway,
-        on_ended: Callable[[bytes, Counters | None], None],
+        on_ended: OnEnded,
     ) -> None:
         """Bind the port.
-
-        `on_barred` hears of a connection that may speak no more, and why; `on_ended` of one that is no more, and what
-        the kernel counted on it.
 
         Raises:
             AddressInUseError: the address cannot be bound.
@@ -92,7 +123,11 @@ class Door:
         except AddressInUseError:
             self._close_context()
             raise
-        self.address = self._router.address
+
+    @property
+    def address(self) -> str:
+        """Where it listens."""
+        return self._router.address
 
     def quiet_s(self, route: bytes) -> float | None:
         """Return for how long nothing has come in on a connection, None if that is unknown."""

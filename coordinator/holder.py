@@ -1,4 +1,4 @@
-"""Which process has a run: the one that holds the lock of its store (`schema.lock_store`)."""
+"""Which process has a run, or a service: the one that holds the lock of its file (`schema.lock_store`)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from pathlib import Path
 
 import psutil
 
-from coordinator.run_folder import RunFolder
 
-
-def holder(folder: RunFolder) -> psutil.Process | None:
-    """Return the process that has a run's store open, None if there is none on this machine."""
-    lock = Path(f"{folder.store_path}.lock")
+def holder(path: Path) -> psutil.Process | None:
+    """Return the process that has a store or a queue open, None if there is none on this machine."""
+    lock = Path(f"{path}.lock")
     try:
         process = psutil.Process(int(lock.read_text()))
         is_open = str(lock.resolve()) in {file.path for file in process.open_files()}

@@ -55,6 +55,21 @@ class Events:
     joined: Callable[[str, bytes, Mapping[str, Any]], None]
 
 
+def fault_of(hello: Hello, owner: str | None) -> tuple[str, str] | None:
+    """Return code and reason of why no run may have a client, if so; `owner` is whose key its connection has."""
+    theirs = ProtocolVersion(*hello.version)
+    if theirs.major != PROTOCOL_VERSION.major:
+        reason = f"the coordinator speaks protocol {PROTOCOL_VERSION}, {hello.client[:80]} speaks {theirs}"
+        return RefusalCode.VERSION, reason
+    if not is_plain_name(hello.client):
+        reason = f"expected a client id of letters, digits and . _ -, got {hello.client[:80]!r}"
+        return RefusalCode.CLIENT_ID, reason
+    if owner not in (None, hello.client):
+        reason = f"the key is that of {owner}, the client says that it is {hello.client}"
+        return RefusalCode.KEY, reason
+    return None
+
+
 class Lobby:
     """Everybody who is connected. Times are monotonic seconds."""
 
@@ -172,16 +187,9 @@ class Lobby:
         return self._membership.next_wakeup()
 
     def _hello(self, route: bytes, owner: str | None, hello: Hello, at: float) -> None:
-        theirs = ProtocolVersion(*hello.version)
-        if theirs.major != PROTOCOL_VERSION.major:
-            reason = f"the coordinator speaks protocol {PROTOCOL_VERSION}, {hello.client[:80]} speaks {theirs}"
-            self._turn_away(route, RefusalCode.VERSION, reason)
-        elif not is_plain_name(hello.client):
-            reason = f"expected a client id of letters, digits and . _ -, got {hello.client[:80]!r}"
-            self._turn_away(route, RefusalCode.CLIENT_ID, reason)
-        elif owner not in (None, hello.client):
-            reason = f"the key is that of {owner}, the client says that it is {hello.client}"
-            self._turn_away(route, RefusalCode.KEY, reason)
+        fault = fault_of(hello, owner)
+        if fault is not None:
+            self._turn_away(route, *fault)
         elif hello.client in self.left_out:
             self._turn_away(route, RefusalCode.LEFT_OUT, self.left_out[hello.client])
         elif holder := self._holder_of(hello.client, index := _data_index(hello)):

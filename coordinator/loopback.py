@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from coordinator.app import Order, coordinate, recorded
 from coordinator.config import RunConfig
 from coordinator.daemon import Coordinator
+from coordinator.door import Door
 from coordinator.keys import throw_away_keys
 from coordinator.loopback_clients import Clients, client_names
 from coordinator.record import RunRecord
@@ -32,6 +34,7 @@ def loopback(config: RunConfig, modules: Path, init_from: Path | None, folder: R
         clients = Clients(config, modules, record.folder, keys)
         if record.standing.constants is None:  # a run that has begun has its samples
             clients.draw()
-        return coordinate(Coordinator(config, spec, modules, record, keys and keys.coordinator), clients)
+        door = functools.partial(Door, transport, keys and keys.coordinator)
+        return coordinate(Coordinator(config, spec, modules, record, door), record.display, clients)
 
     return recorded(Order(config, "loopback", modules, init_from, folder), go)

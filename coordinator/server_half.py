@@ -23,6 +23,12 @@ MAX_ATTEMPTS = 3
 """How often an aggregator is started for one question."""
 
 
+MODULE = "coordinator.aggregator"
+
+Spare = Callable[[], Child | None]
+"""Gives an aggregator away that was started, with one thread, before there was a run for it; None if there is none."""
+
+
 class RoundUnusableError(Exception):
     """This round cannot be aggregated; the run may go on."""
 
@@ -56,7 +62,15 @@ class Aggregate:
 class ServerHalf:
     """The method's server half, in a process of its own."""
 
-    def __init__(self, spec: dict[str, Any], modules: Path, log: Path, threads: int, answer_s: float) -> None:
+    def __init__(
+        self,
+        spec: dict[str, Any],
+        modules: Path,
+        log: Path,
+        threads: int,
+        answer_s: float,
+        spare: Spare = lambda: None,
+    ) -> None:
         """Say what to run.
 
         Args:
@@ -65,11 +79,13 @@ class ServerHalf:
             log: where the aggregator's output goes.
             threads: how many threads its libraries may use.
             answer_s: how long one answer may take, in seconds.
+            spare: where an aggregator may be had that need not be started.
         """
         self._spec = spec
         self._modules = modules
         self._log = log
-        self._environment = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
+        self._environment = thread_environment(threads)
+        self._spare: Spare = spare if threads == 1 else lambda: None
         self._answer_s = answer_s
         self._child: Child | None = None
         self._answer: asyncio.Future[tuple[Message, Packed | None]] | None = None
@@ -166,9 +182,7 @@ class ServerHalf:
 
     async def _running(self, knows_state: bool) -> Child:
         if self._child is None:
-            child = Child(self._on_message, self._on_gone, self._log)
-            await child.start("coordinator.aggregator", (), self._environment)
-            self._child = child
+            self._child = child = self._taken() or await self._started()
             if knows_state:
 
                 async def ask(child: Child) -> None:
@@ -177,9 +191,20 @@ class ServerHalf:
                 self._checked(await self._answered(child, ask))
         return self._child
 
+    def _taken(self) -> Child | None:
+        child = self._spare()
+        if child is not None:
+            child.belong_to(self._on_message, self._on_gone, self._log)
+        return child
+
+    async def _started(self) -> Child:
+        child = Child(self._on_message, self._on_gone, self._log)
+        await child.start(MODULE, (), self._environment)
+        return child
+
     def _ask_begin(self, child: Child, wants_constants: bool) -> None:
         state = self._state or Packed([], {}, b"")
-        begin = commands.Begin(self._spec, str(self._modules), wants_constants, self._num_train)
+        begin = commands.Begin(self._spec, str(self._modules), wants_constants, self._num_train, str(self._log))
         child.send(encode(begin, state, PIPE_BYTES))
 
     async def _answered(self, child: Child, ask: Callable[[Child], Awaitable[None]]) -> tuple[Message, Packed | None]:
@@ -214,3 +239,8 @@ class ServerHalf:
         self._child = None
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(_AggregatorDiedError(f"{how}; its last lines:\n{lines}" if lines else how))
+
+
+def thread_environment(threads: int) -> dict[str, str]:
+    """Return what makes the libraries of an aggregator use so many threads."""
+    return dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))

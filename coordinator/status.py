@@ -42,7 +42,7 @@ def read_status(path: Path) -> dict[str, Any]:
         clients = dict(_latest_of_clients(connection))
         devices, facts = read_devices(connection), read_facts(connection)
         accuracy = _latest_accuracy(connection, records)
-    opened, process = position.open_exchange, holder(folder)
+    opened, process = position.open_exchange, holder(folder.store_path)
     last = read_line(records[-1].line) if records else None
     return {
         "run_id": folder.run_id,

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import psutil
 
+from coordinator import client_api
 from coordinator.holder import holder
 from coordinator.run_folder import RunFolder
+from coordinator.service import queue
+from coordinator.service.orders import SOCKET
 from wire.exit_codes import ExitCode
 
 WITHIN_S = 10.0
@@ -22,7 +25,11 @@ def stop(path: Path) -> ExitCode:
         ConfigError: there is no run folder.
     """
     folder = RunFolder.open(path)
-    process = holder(folder)
+    service = service_of(folder)
+    if service is not None:
+        print(f"{folder.run_id} is stopped; its outcome: {client_api.stop(folder.run_id, service)}")
+        return ExitCode.FINISHED
+    process = holder(folder.store_path)
     if process is None:
         print(f"{folder.run_id} does not run on this machine; its outcome: {_outcome(folder)}")
         return ExitCode.FINISHED
@@ -35,6 +42,12 @@ def stop(path: Path) -> ExitCode:
         time.sleep(0.02)
     print(f"{folder.run_id} is stopped; its outcome: {_outcome(folder)}")
     return ExitCode.FINISHED
+
+
+def service_of(folder: RunFolder) -> Path | None:
+    """Return the folder of the service that has a run, None if there is none that is at work."""
+    service = folder.path.resolve().parent.parent
+    return service if (service / SOCKET).is_socket() and holder(service / queue.FILE) is not None else None
 
 
 def _outcome(folder: RunFolder) -> str:

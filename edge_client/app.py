@@ -9,6 +9,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,24 +18,27 @@ import msgspec
 
 from edge_client import commands
 from edge_client import session_events as session
+from edge_client.announcement import announcement
 from edge_client.config import ClientConfig
 from edge_client.device import profile
 from edge_client.keys import Keys
+from edge_client.leftovers import constants_left, prune
 from edge_client.limits import limit
+from edge_client.link import Link
 from edge_client.local_state import client_folder, held_digests
 from edge_client.meter import Meter
 from edge_client.schedule import Schedule
 from edge_client.sensors import find_sensors, told_of
 from edge_client.sensors.energy import EnergyMeter
-from edge_client.session import Link, Session
+from edge_client.session import Session
 from models.failpoints import reach
 from models.settings import split_address
 from models.spec import ConfigError
-from wire.encoding import decode, encode, encoded_bytes
+from wire.encoding import decode, encode, encoded_bytes, framed_bytes
 from wire.errors import DecodeError
 from wire.exit_codes import ExitCode
 from wire.limits import PIPE_BYTES
-from wire.messages import Goodbye, Hello, Message, Ping, Progress, Ready, Update, Welcome
+from wire.messages import Goodbye, Hello, Message, Ping, Progress, Ready, Standby, Update, Welcome
 from wire.sockets.child import Child
 from wire.sockets.knock import mechanism_at
 from wire.sockets.names import look_up
@@ -65,7 +69,7 @@ class ClientApp:
         self._dealer: Dealer | None = None
         self._trainer: Child | None = None
         found = find_sensors()
-        self._device = {**profile(), **told_of(found)}
+        self._device = announcement(config, {**profile(), **told_of(found)})
         self._meter = Meter(lambda: self._trainer.pid if self._trainer else None, EnergyMeter(found.sensors))
         self._is_halted = False
         self._schedule = Schedule(config.schedule, self._permit)
@@ -177,9 +181,11 @@ class ClientApp:
         self._meter.linked(dealer)
         self._watch(self._loop.create_task(self._look_up(dealer)))
         version = (PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor)
+        if self._trainer is None:
+            keep = self._config.client
+            prune(constants_left(self._folder), keep.keep_days, keep.keep_mib, time.time())
         held = held_digests(self._folder)
-        part = {"data_index": self._config.data.index} if self._config.data.source == "run" else {}
-        self._send(Hello(version, self._config.client.id, self._incarnation, held, {**self._device, **part}))
+        self._send(Hello(version, self._config.client.id, self._incarnation, held, self._device))
 
     def _on_lost(self, dealer: Dealer, reason: str, loss: Loss) -> None:
         if loss is Loss.BROKEN_OFF:
@@ -227,6 +233,8 @@ class ClientApp:
         except DecodeError as error:
             say(f"{self._config.client.id}: ignored a message from the coordinator: {error}")
             return
+        if isinstance(message, Standby) and not message.run_id:
+            self._meter.left()
         self._incoming = frames
         reach("message.received")
         self._feed(session.Received(message, self._loop.time()))
@@ -251,6 +259,7 @@ class ClientApp:
         self._uplink = None
 
     def _prepare(self, instruction: session.Prepare) -> None:
+        self._meter.joined(framed_bytes(self._incoming, self._keys is not None))
         self._welcome = instruction.welcome
         self._task_frames = None
         self._constants = []
@@ -270,6 +279,7 @@ class ClientApp:
 
     def _end_trainer(self, instruction: session.EndTrainer) -> None:
         trainer, self._trainer = self._trainer, None
+        self._constants, self._task_frames = [], None
         if trainer is not None:
             self._watch(self._loop.create_task(trainer.stop()))
 

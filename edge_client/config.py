@@ -48,6 +48,14 @@ class ClientSection(Section, frozen=True):
     """Where their modules are, seen from the folder of `client.toml`; empty for that folder itself."""
     key: str = ""
     """The file of its secret key; empty for `client.secret` in its folder."""
+    tags: list[str] = []
+    """What a run may require of its clients, in words of one's own."""
+    classes: list[str] = []
+    """Classes that this device has samples of, where a run may require some."""
+    keep_days: PositiveReal = 30.0
+    """How long what earlier runs left on this device is kept ..."""
+    keep_mib: PositiveReal = 1024.0
+    """... if all of it takes no more than this; the oldest goes first."""
     noise: Literal["secret", "seed"] = "secret"
     """What the noise of a run with `[privacy]` follows from: a secret of this device, or the run's seed, for trials."""
 

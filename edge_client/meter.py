@@ -45,6 +45,7 @@ class Meter:
         self._gpu_peak_bytes = 0
         self._energy = energy
         self._dealer: Dealer | None = None
+        self._is_idle = True
         self._before = Traffic()
         self._task_came_at: float | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -52,12 +53,19 @@ class Meter:
 
     def linked(self, dealer: Dealer) -> None:
         """Count on with a new connection; the one before is closed."""
-        self._before = self._before.plus(self._dealer)
-        self._dealer = dealer
+        self._before = Traffic() if self._is_idle else self._before.plus(self._dealer)
+        self._dealer, self._is_idle = dealer, False
 
     def left(self) -> None:
-        """Begin to count anew: what comes is for the next run."""
-        self._before, self._dealer = Traffic(), None
+        """The run is left: what comes now is for none."""
+        self._is_idle = True
+
+    def joined(self, welcome_bytes: int) -> None:
+        """Begin to count anew, from this welcome on, if it came on a connection that was in no run."""
+        if self._is_idle:
+            self._is_idle = False
+            so_far = Traffic().plus(self._dealer)
+            self._before = Traffic(-so_far.sent_bytes, welcome_bytes - so_far.received_bytes, -so_far.num_retransmits)
 
     def peaks_bytes(self) -> tuple[int, int]:
         """Return the peak resident memory of daemon and trainer so far, 0 if unknown."""

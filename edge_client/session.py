@@ -23,7 +23,11 @@ announced other samples with the task at hand, as an uplink is measured by what 
 exchange was open, it goes out once more when its task comes. A task that comes while another is worked on replaces it;
 the same task again changes nothing else. A welcome to another run drops all work. A permanent refusal ends the client,
 and so does a link that the coordinator will not have. One that has another key than the expected one cannot even say
-so: it breaks off the handshake, which ends the client if it happens MAX_BROKEN_OFF times in a row.
+so: it breaks off the handshake, which ends the client if it happens MAX_BROKEN_OFF times in a row. So does a trainer
+that cannot go on.
+
+A coordinator that says `Standby` serves run after run. Its link stays UP without a run, at the end of one and where the
+client cannot take part in one: that is declined, and the client waits for the next (but for `once`).
 
 What the client waits for, such as a window of its schedule, keeps the trainer from a task and nothing else: the link
 stays, every ping says so, and a task that comes is taken.
@@ -35,7 +39,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum, auto
 from typing import Any
 
-from edge_client.reconnect import Backoff
+from edge_client.link import Due, Link, LinkClock
 from edge_client.session_events import (
     CloseLink,
     DropUplink,
@@ -66,10 +70,11 @@ from edge_client.session_events import (
     UplinkMade,
 )
 from wire.exit_codes import ExitCode
-from wire.limits import SILENT_HEARTBEATS, UNASKED_BYTES
+from wire.limits import UNASKED_BYTES
 from wire.messages import (
     Ack,
     Constant,
+    Decline,
     Finish,
     Goodbye,
     Grant,
@@ -80,24 +85,21 @@ from wire.messages import (
     Ready,
     Refusal,
     RefusalCode,
+    Standby,
     Task,
     Welcome,
 )
 
-JOIN_S = 5.0
-"""How long a welcome may take before the connection is tried anew."""
+MAX_REASON_CHARACTERS = 500
+"""Of why a run is declined."""
 
+OF_ONE_RUN = (
+    RefusalCode.FEATURE_DIM, RefusalCode.LABEL_MAP, RefusalCode.MODEL, RefusalCode.DATA_INDEX, RefusalCode.LEFT_OUT,
+)  # fmt: skip
+"""Permanent refusals that say nothing of other runs."""
 
 MAX_BROKEN_OFF = 3
 """So many handshakes in a row that the coordinator breaks off mean that it has another key."""
-
-
-class Link(Enum):
-    """The link to the coordinator."""
-
-    DOWN = auto()
-    JOINING = auto()
-    UP = auto()
 
 
 class Work(Enum):
@@ -118,20 +120,15 @@ class Session:
     """The state machine. `handle` takes one event and returns what is to be done, in order."""
 
     def __init__(self, seed: int, once: bool) -> None:
-        self.link = Link.DOWN
+        self._link = LinkClock(seed)
         self.work = Work.NONE
         self.once = once
         self.run = 0
         self.run_id = ""
         self.task: tuple[int, int] | None = None
-        self.heartbeat_s = 0.0
+        self._standby: Standby | None = None
         self.waits_for = ""
         self._is_halted = False
-        self._backoff = Backoff(seed)
-        self._retry_at: float | None = None
-        self._joined_by = 0.0
-        self._heard_at = 0.0
-        self._ping_at = 0.0
         self._ready: Ready | None = None
         self._has_changed = False
         self._uplink_bytes = 0
@@ -154,6 +151,7 @@ class Session:
             Ticked: self._on_tick,
         }
         self._on_message: dict[type[Message], Callable[[Any, float], Iterable[Instruction]]] = {
+            Standby: self._on_standby,
             Welcome: self._on_welcome,
             Constant: self._on_constant,
             Task: self._on_task,
@@ -163,6 +161,16 @@ class Session:
             Ping: self._on_ping,
             Finish: self._on_finish,
         }
+
+    @property
+    def link(self) -> Link:
+        """The link to the coordinator."""
+        return self._link.state
+
+    @property
+    def heartbeat_s(self) -> float:
+        """How often the coordinator wants to hear something at present."""
+        return self._link.heartbeat_s
 
     def handle(self, event: Event) -> list[Instruction]:
         """Take one event and return the instructions that follow from it."""
@@ -175,31 +183,21 @@ class Session:
 
     def next_wakeup(self) -> float | None:
         """Return when the next `Ticked` is due."""
-        if self.link is Link.UP:
-            return min(self._ping_at, self._heard_at + SILENT_HEARTBEATS * self.heartbeat_s)
-        return self._joined_by if self.link is Link.JOINING else self._retry_at
+        return self._link.next_wakeup()
 
     def _on_tick(self, event: Ticked) -> Iterable[Instruction]:
-        if self.link is Link.DOWN and (self._retry_at is None or event.at >= self._retry_at):
-            self.link = Link.JOINING
-            self._joined_by = event.at + JOIN_S
+        due = self._link.due(event.at)
+        if due is Due.ATTEMPT:
+            self._link.join(event.at)
             return [OpenLink()]
-        if self.link is Link.JOINING and event.at >= self._joined_by:
-            return self._down("no welcome from the coordinator", event.at)
-        if self.link is Link.UP:
-            return self._keep_alive(event.at)
-        return []
+        if due is Due.PING:
+            self._link.beat(self.heartbeat_s, event.at)
+            return [Send(Ping(waits_for=self.waits_for))]
+        late = {Due.WELCOME: "no welcome from the coordinator", Due.WORD: "the coordinator is silent"}
+        return self._down(late[due], event.at) if due is not None else []
 
     def _on_moved(self, event: Moved) -> Iterable[Instruction]:
-        self._heard_at = max(self._heard_at, event.at)
-        return []
-
-    def _keep_alive(self, at: float) -> Iterable[Instruction]:
-        if at >= self._heard_at + SILENT_HEARTBEATS * self.heartbeat_s:
-            return self._down("the coordinator is silent", at)
-        if at >= self._ping_at:
-            self._ping_at = at + self.heartbeat_s
-            return [Send(Ping(waits_for=self.waits_for))]
+        self._link.heard(event.at)
         return []
 
     def _on_permitted(self, event: Permitted) -> Iterable[Instruction]:
@@ -227,8 +225,7 @@ class Session:
 
     def _down(self, reason: str, at: float) -> list[Instruction]:
         """Close the link and plan the next attempt; until the next welcome people are told once of each reason."""
-        self.link = Link.DOWN
-        self._retry_at = at + self._backoff.next_delay_s()
+        self._link.down(at)
         return [CloseLink(), *self._say(f"{reason}; trying again, at most every 20 s")]
 
     def _say(self, text: str) -> list[Instruction]:
@@ -238,17 +235,40 @@ class Session:
         return [Say(text)]
 
     def _on_received(self, event: Received) -> Iterable[Instruction]:
-        self._heard_at = event.at
+        self._link.heard(event.at)
         handler = self._on_message.get(type(event.message))
         return handler(event.message, event.at) if handler else []
 
-    def _on_welcome(self, welcome: Welcome, at: float) -> Iterable[Instruction]:
-        self.link = Link.UP
-        self.heartbeat_s = welcome.heartbeat_s
-        self._ping_at = at + self.heartbeat_s
-        self._backoff.reset()
+    def _up(self, heartbeat_s: float, at: float) -> None:
+        self._link.up(heartbeat_s, at)
         self._num_broken_off = 0
         self._said.clear()
+
+    def _on_standby(self, standby: Standby, at: float) -> Iterable[Instruction]:
+        """Stay on the link whatever becomes of runs; work for another run than the one that it names is dropped."""
+        self._standby = standby
+        self._up(standby.heartbeat_s, at)
+        if self.run_id == standby.run_id:
+            return []
+        return [*self._leave_run(at), Say("waiting for the next run")]
+
+    def _leave_run(self, at: float) -> list[Instruction]:
+        self.work, self.task, self.run, self.run_id = Work.NONE, None, 0, ""
+        if self._standby is not None:
+            self._link.beat(self._standby.heartbeat_s, at)
+        return [DropUplink(), EndTrainer()]
+
+    def _decline(self, code: ExitCode, reason: str, at: float) -> list[Instruction]:
+        """Take no part in this run: end, or where the link outlasts runs wait for the next."""
+        if self._standby is None or self.once:
+            return [Exit(code, reason)]
+        declined = Send(Decline(self.run, reason[:MAX_REASON_CHARACTERS]))
+        return [declined, Say(f"run {self.run_id} declined: {reason}"), *self._leave_run(at)]
+
+    def _on_welcome(self, welcome: Welcome, at: float) -> Iterable[Instruction]:
+        if self.link is not Link.UP:
+            self._standby = None
+        self._up(welcome.heartbeat_s, at)
         found = self._say(f"joined run {welcome.run_id}")
         if welcome.run_id != self.run_id or self.work is Work.NONE:
             self.run, self.run_id = welcome.run, welcome.run_id
@@ -319,12 +339,13 @@ class Session:
 
     def _on_refusal(self, refusal: Refusal, at: float) -> Iterable[Instruction]:
         if refusal.permanent:
-            return [Exit(ExitCode.REFUSED, f"refused by the coordinator ({refusal.code}): {refusal.reason}")]
+            reason = f"refused by the coordinator ({refusal.code}): {refusal.reason}"
+            is_of_run = refusal.code in OF_ONE_RUN
+            return self._decline(ExitCode.REFUSED, reason, at) if is_of_run else [Exit(ExitCode.REFUSED, reason)]
         if refusal.code == RefusalCode.UNKNOWN_SESSION:
             if self.link is not Link.UP:
                 return []
-            self.link = Link.JOINING
-            self._joined_by = at + JOIN_S
+            self._link.join(at)
             return [OpenLink()]
         if refusal.code == RefusalCode.NOT_OPEN:
             self._is_sent = False
@@ -353,22 +374,18 @@ class Session:
             code = {"finished": ExitCode.FINISHED, "failed": ExitCode.FAILED}.get(finish.outcome)
             reason = f"the run is over: {finish.outcome}" + (f" ({finish.reason})" if finish.reason else "")
             return [Exit(ExitCode.INTERRUPTED if code is None else code, reason)]
-        self.work, self.task, self.run, self.run_id = Work.NONE, None, 0, ""
         reason = f"the run is over: {finish.outcome}"
-        return [
-            DropUplink(),
-            Send(Goodbye(reason)),
-            EndTrainer(),
-            *self._down(f"{reason}; waiting for the next one", at),
-        ]
+        told = f"{reason}; waiting for the next one"
+        then: list[Instruction] = self._down(told, at) if self._standby is None else [Say(told)]
+        return [Send(Goodbye(reason)), *self._leave_run(at), *then]
 
     def _on_trainer_failed(self, event: TrainerFailed) -> Iterable[Instruction]:
-        return [] if self.work is Work.NONE else [Exit(event.code, event.reason)]
+        return [] if self.work is Work.NONE else self._decline(event.code, event.reason, event.at)
 
     def _on_trainer_died(self, event: TrainerDied) -> Iterable[Instruction]:
         if self.work is Work.NONE:
             return []
         self._restarts += 1
         if self._restarts > MAX_TRAINER_RESTARTS:
-            return [Exit(ExitCode.FAILED, f"the trainer died {self._restarts} times: {event.reason}")]
+            return self._decline(ExitCode.FAILED, f"the trainer died {self._restarts} times: {event.reason}", event.at)
         return [Say(f"the trainer died: {event.reason}; starting it again"), RestartTrainer()]

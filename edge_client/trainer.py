@@ -23,6 +23,7 @@ from edge_client import commands
 from edge_client.config import ClientConfig
 from edge_client.data_source import open_source
 from edge_client.final_model import keep_final
+from edge_client.leftovers import prune, run_folder, runs_left
 from edge_client.limits import in_words
 from edge_client.local_state import (
     ConstantShelf,
@@ -95,11 +96,13 @@ class Trainer:
         self._max_message_bytes = begin.max_message_bytes
         self._folder = folder = client_folder(settings)
         self._lock = lock_folder(folder)
+        states = run_folder(folder, spec.run_id)
+        prune(runs_left(folder), settings.client.keep_days, settings.client.keep_mib, time.time(), {states})
         constants = self._load_constants(begin.constants, ConstantShelf(folder))
         method = find(spec.method)
-        self._states = ClientStates(folder, spec.run_id, len(method.exchanges))
+        self._states = ClientStates(states, spec.run_id, len(method.exchanges))
         self._spec, self._constants, self._num_exchanges = spec, begin.constants, len(method.exchanges)
-        self._record = SampleRecord(folder, spec.run_id)
+        self._record = SampleRecord(states, spec.run_id)
         self._plan, self._round = spec.plan, 0
         self._adds_noise = spec.privacy.adds_noise
         self._source = open_source(spec, settings)

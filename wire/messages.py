@@ -3,8 +3,8 @@
 Evolution (`PROTOCOL.md`, Versions): a new field goes to the end and has a default; a type never changes; a retired tag
 is never used again. A message whose class has `carries_payload` is followed by a payload, the others stand alone.
 
-Client to coordinator: `Hello`, `Ready`, `Progress`, `Offer`, `Update`, `Goodbye`, `Sounding`.
-Coordinator to client: `Welcome`, `Constant`, `Task`, `Grant`, `Ack`, `Refusal`, `Finish`, `Echo`.
+Client to coordinator: `Hello`, `Ready`, `Progress`, `Offer`, `Update`, `Goodbye`, `Sounding`, `Decline`.
+Coordinator to client: `Welcome`, `Constant`, `Task`, `Grant`, `Ack`, `Refusal`, `Finish`, `Echo`, `Standby`.
 Both ways: `Ping`, answered by `Pong`.
 """
 
@@ -245,6 +245,26 @@ class Echo(Message, frozen=True, array_like=True):
     clock_s: float
 
 
+class Standby(Message, frozen=True, array_like=True):
+    """Answers a `Hello` where runs come and go: the client is known, and the link outlasts every run.
+
+    `run_id` is the run that the client is in and whose `Welcome` follows, empty if there is none; what it holds of any
+    other is of no use. Between runs it sends a `Ping` every `heartbeat_s`.
+    """
+
+    tag: ClassVar[int] = 18
+    heartbeat_s: float
+    run_id: str = ""
+
+
+class Decline(Message, frozen=True, array_like=True):
+    """The client cannot take part in the run that it was welcomed to; it stays for others."""
+
+    tag: ClassVar[int] = 19
+    run: int
+    reason: str
+
+
 class RefusalCode:
     """The closed list of refusal codes; the first group is permanent."""
 
@@ -271,6 +291,7 @@ NETWORK: dict[int, type[Message]] = {
     for kind in (
         Hello, Welcome, Constant, Ready, Task, Progress, Offer, Grant,
         Update, Ack, Refusal, Ping, Pong, Finish, Goodbye, Sounding, Echo,
+        Standby, Decline,
     )
 }  # fmt: skip
 """Every message of the network protocol by its tag."""

@@ -19,7 +19,8 @@ SMALL_HOUSE = (
     "wire/sockets/__init__.py", "wire/sockets/zeromq.py", "wire/sockets/child.py",
     "models/__init__.py", "models/training.py",
     "coordinator/__init__.py", "coordinator/rounds.py", "coordinator/membership.py", "coordinator/grants.py",
-    "coordinator/store.py", "edge_client/__init__.py", "edge_client/session.py", "edge_client/reconnect.py",
+    "coordinator/store.py", "edge_client/__init__.py", "edge_client/session.py", "edge_client/link.py",
+    "edge_client/reconnect.py",
 )  # fmt: skip
 """The least tree that the contracts can be run on."""
 

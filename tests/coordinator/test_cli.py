@@ -168,7 +168,9 @@ def test_a_run_goes_on_with_its_own_settings_and_modules(command: str, apps: lis
     [
         (["serve", "--resume", "x", "--init-from", "y"], "not allowed with argument"),
         (["simulate", "--resume", "x"], "x: expected a run folder with a config.toml, got nothing"),
-        (["serve"], "serve: expected --config FILE, or --resume RUN_DIR"),
+        (["serve", "--init-from", "y"], "serve: expected --config FILE beside --init-from"),
+        (["serve", "--settings", "x", "--config", "y"], "serve: expected --settings without a run"),
+        (["serve"], "[transport] keys = 'coordinator-keys': expected the coordinator's keys there"),
         (["serve", "--resume", "no-such-folder"], "no-such-folder: expected a run folder with a config.toml"),
     ],
 )

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from coordinator import config as run_config
+from coordinator.service import settings as service_settings
 from edge_client import config as client_config
 from models import methods
 from models.settings import read_toml
@@ -26,7 +27,12 @@ def sections(config: type[Any]) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "config"), [("run.toml", run_config.RunConfig), ("client.toml", client_config.ClientConfig)]
+    ("name", "config"),
+    [
+        ("run.toml", run_config.RunConfig),
+        ("client.toml", client_config.ClientConfig),
+        ("service.toml", service_settings.ServiceConfig),
+    ],
 )
 def test_an_example_holds_every_key(name: str, config: type[Any]) -> None:
     assert {table: set(values) for table, values in read_toml(EXAMPLES / name).items()} == sections(config)
@@ -34,6 +40,10 @@ def test_an_example_holds_every_key(name: str, config: type[Any]) -> None:
 
 def test_the_example_run_is_the_default_run() -> None:
     assert run_config.load(EXAMPLES / "run.toml", []) == run_config.load(None, [])
+
+
+def test_the_example_service_has_the_defaults() -> None:
+    assert service_settings.load(EXAMPLES / "service.toml", []) == service_settings.load(None, [])
 
 
 def test_the_example_client_has_the_defaults_but_for_id_and_index() -> None:
@@ -48,7 +58,7 @@ def test_the_example_client_finds_the_example_run() -> None:
     assert client.data.index < run.data.num_clients
 
 
-@pytest.mark.parametrize("name", ["run.toml", "client.toml"])
+@pytest.mark.parametrize("name", ["run.toml", "client.toml", "service.toml"])
 def test_every_table_is_commented(name: str) -> None:
     tables = (EXAMPLES / name).read_text().split("\n[")[1:]
     assert [table.splitlines()[0] for table in tables if "#" not in table] == []

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from edge_client.session import Link, Session, Work
+from edge_client.link import Link
+from edge_client.session import Session, Work
 from edge_client.session_events import (
     Event,
     Exit,

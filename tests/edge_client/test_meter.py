@@ -46,7 +46,19 @@ def test_connections_are_added_up_until_the_run_is_left() -> None:
     assert (vitals.sent_bytes, vitals.received_bytes, vitals.num_retransmits) == (1100, 210, 2)
     assert vitals.clock_s > 0
     meter.left()
-    assert meter.vitals().sent_bytes == 0
+    linked(meter, 7, 5)
+    assert meter.vitals().sent_bytes == 7
+
+
+def test_a_run_on_a_connection_that_was_in_none_counts_from_its_welcome_on() -> None:
+    meter = Meter(lambda: None, EnergyMeter([]))
+    linked(meter, 100, 1000)
+    meter.left()
+    meter.joined(welcome_bytes=300)
+    for _ in range(2):
+        vitals = meter.vitals()
+        assert (vitals.sent_bytes, vitals.received_bytes, vitals.num_retransmits) == (0, 300, 0)
+        meter.joined(welcome_bytes=200)  # of a run that it is in already
 
 
 def test_an_uplink_goes_with_what_the_daemon_measured() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from edge_client.session import Link, Work
+from edge_client.link import Link
+from edge_client.session import Work
 from edge_client.session_events import (
     CloseLink,
     DropUplink,
@@ -248,7 +249,7 @@ def test_otherwise_the_client_stays_for_the_next_run() -> None:
     client = Client(once=False).hold()
     text = "the run is over: finished; waiting for the next one; trying again, at most every 20 s"
     goodbye = Send(Goodbye("the run is over: finished"))
-    assert client.hear(Finish(RUN, "finished")) == [DropUplink(), goodbye, EndTrainer(), CloseLink(), Say(text)]
+    assert client.hear(Finish(RUN, "finished")) == [goodbye, DropUplink(), EndTrainer(), CloseLink(), Say(text)]
     assert (client.session.work, client.session.link) == (Work.NONE, Link.DOWN)
     client.tick()
     assert client.hear(welcome(8)) == [Say("joined run run-8"), DropUplink(), Prepare(welcome(8))]

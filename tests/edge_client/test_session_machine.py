@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from edge_client import session_events as events
+from edge_client.link import JOIN_S, Link
 from edge_client.reconnect import MAX_DELAY_S
-from edge_client.session import JOIN_S, MAX_TRAINER_RESTARTS, Link, Session, Work
+from edge_client.session import MAX_TRAINER_RESTARTS, Session, Work
 from tests.edge_client.session_driver import HEARTBEAT_S, LARGE, SMALL, refusal, welcome
 from wire.exit_codes import ExitCode
 from wire.limits import UNASKED_BYTES

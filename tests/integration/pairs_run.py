@@ -94,6 +94,10 @@ class PairsRun(ServedRun):
         """Return what the global hashes must be after these rounds, None being a failed one."""
         return list(_hashes(self._config(), rounds))
 
+    def has_made_uplink(self, client: str) -> bool:
+        """Say whether a client that was started has the second uplink of a round on its disk."""
+        return any((self.folder / "state" / client / "runs").glob("*/uplink-1.safetensors"))
+
     def class_counts(self, index: int) -> list[int]:
         """Return how many train samples of each class the client of an index has."""
         data = load_client_data(self._config().spec("", CLASSES), index)

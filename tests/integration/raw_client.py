@@ -26,6 +26,7 @@ class RawClient:
     def __init__(self, address: str, client: str, own: KeyPair | None = None, server_key: str = "") -> None:
         self.client = client
         self.run = 0
+        self.passed: list[Message] = []
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads=1)
         self._socket = self._context.socket(zmq.DEALER)
         self._socket.setsockopt(zmq.RCVTIMEO, round(WAIT_S * 1000))
@@ -56,6 +57,7 @@ class RawClient:
             message, _ = decode(self._socket.recv_multipart())
             if isinstance(message, kind):
                 return message
+            self.passed.append(message)
 
     def hello(self, major: int = PROTOCOL_VERSION.major) -> None:
         """Ask to take part."""

@@ -41,7 +41,7 @@ def test_an_update_that_comes_too_late_is_refused_as_stale(pairs: PairsRun) -> N
     pairs.gates.see(THIRD)
     clients[2].send(signal.SIGSTOP)
     pairs.gates.open(THIRD)
-    until((pairs.folder / "state" / THIRD / "uplink-1.safetensors").exists, "the uplink is made")
+    until(lambda: pairs.has_made_uplink(THIRD), "the uplink is made")
     coordinator.hear(r"\[ROUND 1/2\] ok=2 failed=1 late=0")
     clients[2].send(signal.SIGCONT)
     coordinator.hear(rf"{THIRD}: update refused \(stale\): .*the run is in round 2, exchange 0")

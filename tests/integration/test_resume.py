@@ -45,7 +45,7 @@ def test_killed_with_one_of_two_updates_accepted(pairs: PairsRun) -> None:
     until(lambda: coordinator.num_stored(exchange=1) == 1, "the other has answered")
     coordinator.kill()
     pairs.gates.open(FIRST)
-    until((pairs.folder / "state" / FIRST / "uplink-1.safetensors").exists, "the uplink is made")
+    until(lambda: pairs.has_made_uplink(FIRST), "the uplink is made")
     resumed = pairs.resume(coordinator)
     see_it_finish(pairs, resumed, clients)
     assert f"{FIRST}: update refused" not in resumed.said

@@ -83,8 +83,7 @@ def test_clients_that_hold_uplinks_for_a_frozen_coordinator(pairs: PairsRun) -> 
     pairs.gates.see(FIRST, SECOND)
     coordinator.send(signal.SIGSTOP)
     pairs.gates.open(FIRST, SECOND)
-    for client in (FIRST, SECOND):
-        until((pairs.folder / "state" / client / "uplink-1.safetensors").exists, "the uplink is made")
+    until(lambda: pairs.has_made_uplink(FIRST) and pairs.has_made_uplink(SECOND), "the uplinks are made")
     see_both_end(clients)
     coordinator.send(signal.SIGCONT)
     see_it_end(coordinator, signal.SIGINT)

@@ -67,6 +67,8 @@ SAMPLES: dict[str, tuple[messages.Message, Payload | None]] = {
     "Goodbye": (messages.Goodbye("finished", 31_200_000, 530_000_000, VITALS), None),
     "Sounding": (messages.Sounding((1, 3), 4, True), FILLER),
     "Echo": (messages.Echo((1, 3), 4, "client-0", 1_798_761_600.5), FILLER),
+    "Standby": (messages.Standby(15.0, "demo-1"), None),
+    "Decline": (messages.Decline(7, "unknown method 'fedprot'"), None),
 }
 
 

@@ -42,6 +42,10 @@ class Child(asyncio.Protocol):
         self._stopping = False
         self._is_halted = False
 
+    def belong_to(self, on_message: Callable[[list[bytes]], None], on_gone: Callable[[str], None], log: Path) -> None:
+        """Call back there from now on; `log` is where the child, which has been told, writes its output by then."""
+        self._on_message, self._on_gone, self._log = on_message, on_gone, log
+
     async def start(self, module: str, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
         """Start `python -I -m module --pipe FD *arguments`; its output goes to the end of the log file."""
         ours, theirs = socket.socketpair()

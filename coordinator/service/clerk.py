@@ -1,0 +1,143 @@
+"""The clerk: carries out the orders that come in at the desk."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from coordinator.config import RunConfig, read
+from coordinator.run_folder import RunFolder
+from coordinator.service.hosted import Plan
+from coordinator.service.orders import Cancel, Done, ListRuns, Resume, Runs, RunState, Stop, Submit
+from coordinator.service.queue import Entry
+from coordinator.service.requirements import count_unmet, unmet
+from models.data import dataset_classes
+from models.settings import read_toml, refusal
+from models.spec import ConfigError, nearest
+from wire.messages import Message
+
+if TYPE_CHECKING:
+    from coordinator.service.daemon import Service
+
+MOST_RUNS = 200
+"""So many are listed, the last ones."""
+
+
+class Clerk:
+    """Speaks for people with one service; what it refuses is a `ConfigError`."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._duties: dict[type[Any], Callable[[Any], Awaitable[Message]]] = {
+            Submit: self._submit,
+            ListRuns: self._list,
+            Stop: self._stop,
+            Resume: self._resume,
+            Cancel: self._cancel,
+        }
+
+    async def carry_out(self, order: Message) -> Message:
+        """Carry out an order and return the answer.
+
+        Raises:
+            ConfigError: it cannot be carried out.
+        """
+        return await self._duties[type(order)](order)
+
+    async def _submit(self, order: Submit) -> Done:
+        config = self._settled(read(order.tables, order.settings, order.where), order.where)
+        classes = await asyncio.to_thread(dataset_classes, config.data)
+        spec = config.spec("", classes)
+        folder = RunFolder.create(config, time.strftime("%Y%m%d-%H%M%S"))
+        self._service.put(Plan(folder, config, msgspec.structs.replace(spec, run_id=folder.run_id)))
+        return Done(folder.run_id, str(folder.path.resolve()))
+
+    def _settled(self, config: RunConfig, where: str) -> RunConfig:
+        """Return a run's settings with the service's own in their place."""
+        if config.report.dashboard:
+            raise refusal(where, "report.dashboard", config.report.dashboard, "nothing in a run of a service")
+        if config.run.store == "memory":
+            raise refusal(where, "run.store", config.run.store, "'disk', since a service goes on with its runs")
+        own, folder = self._service.config.transport, self._service.config.folder / "runs"
+        transport = msgspec.structs.replace(own, heartbeat_s=config.transport.heartbeat_s)
+        run = msgspec.structs.replace(config.run, dir=str(folder))
+        return msgspec.structs.replace(config, run=run, transport=transport)
+
+    async def _list(self, order: ListRuns) -> Runs:
+        entries = [self._entry(order.run_id)] if order.run_id else self._service.queue.entries[-MOST_RUNS:]
+        return Runs([self._state(entry) for entry in entries])
+
+    async def _stop(self, order: Stop) -> Done:
+        return await self._end(order.run_id, "stopped", "")
+
+    async def _cancel(self, order: Cancel) -> Done:
+        if self._entry(order.run_id).state != "queued":
+            return await self._end(order.run_id, "cancelled", "cancelled")
+        del self._service.plans[order.run_id]
+        self._service.queue.put(Entry(order.run_id, "over", "cancelled"))
+        return Done(order.run_id, "cancelled")
+
+    async def _end(self, run_id: str, reason: str, outcome: str) -> Done:
+        entry, hosted = self._entry(run_id), self._service.hosted.get(run_id)
+        if hosted is None:
+            raise ConfigError(f"{run_id}: expected a run that goes on, got one that is {entry.state}")
+        hosted.end(reason, outcome)
+        await self._service.over(run_id)
+        return Done(run_id, self._entry(run_id).outcome)
+
+    async def _resume(self, order: Resume) -> Done:
+        entry = self._entry(order.run_id)
+        if entry.state != "over" or entry.outcome == "finished":
+            is_what = "finished" if entry.outcome == "finished" else entry.state
+            raise ConfigError(
+                f"{order.run_id}: expected a run that was stopped or has failed, got one that is {is_what}"
+            )
+        self._service.put(Plan.read(self._folder(order.run_id)))
+        return Done(order.run_id, "queued")
+
+    def _entry(self, run_id: str) -> Entry:
+        entry = self._service.queue.get(run_id)
+        if entry is None:
+            known = [entry.run_id for entry in self._service.queue.entries[-MOST_RUNS:]]
+            raise ConfigError(f"unknown run {run_id[:80]!r}; {nearest(run_id, known)}")
+        return entry
+
+    def _folder(self, run_id: str) -> RunFolder:
+        return RunFolder.open(self._service.config.folder / "runs" / run_id)
+
+    def _state(self, entry: Entry) -> RunState:
+        folder = self._folder(entry.run_id)
+        tables = read_toml(folder.config_path)
+        hosted, plan = self._service.hosted.get(entry.run_id), self._service.plans.get(entry.run_id)
+        state = RunState(
+            entry.run_id, str(folder.path.resolve()), tables["method"]["name"], entry.state, entry.outcome,
+            num_rounds=tables["run"]["num_rounds"], told=entry.reason,
+        )  # fmt: skip
+        if plan is not None:
+            return msgspec.structs.replace(state, told=self._why_queued(plan.config))
+        if hosted is None:
+            return state
+        round, told = hosted.where
+        declined = (f"; declined by {client}: {why}" for client, (_, why) in sorted(hosted.declined.items()))
+        return msgspec.structs.replace(
+            state, round=round, clients=sorted(hosted.clients), told=told + "".join(declined)
+        )
+
+    def _why_queued(self, config: RunConfig) -> str:
+        """Say what a run waits for that is not started yet, and which requirement fails on how many clients."""
+        guests, most = self._service.foyer.guests, self._service.config.service.max_concurrent_runs
+        if len(self._service.hosted) >= most:
+            return f"waiting for another run to end (max_concurrent_runs = {most})"
+        num_free = len(self._service.free_for(config))
+        fails = count_unmet(config, (guest.device for guest in guests.values()))
+        num_busy = sum(self._service.is_busy(guest) and not unmet(config, guest.device) for guest in guests.values())
+        num_twins = len(guests) - num_free - num_busy - fails.total()
+        reasons = [f"{num_busy} in other runs"] if num_busy else []
+        reasons += [f"{num_twins} with a part of the data that another has"] if num_twins else []
+        reasons += [f"{count} without {fault}" for fault, count in sorted(fails.items())]
+        here = f"waiting for clients {num_free}/{config.min_available_clients}, {len(guests)} are here"
+        return here + (f": {'; '.join(reasons)}" if reasons else "")

@@ -1,0 +1,134 @@
+"""The commands around a standing coordinator: `serve` without a run, and what people ask of it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Protocol
+
+from wire.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+    from pathlib import Path
+
+RUN = "the run's folder, or its id in a service"
+
+FOLLOW_S = 0.2
+"""How often `log --follow` looks for more."""
+
+
+class Add(Protocol):
+    """Adds a command to the parser."""
+
+    def __call__(
+        self, name: str, command: Callable[[argparse.Namespace], int], summary: str
+    ) -> argparse.ArgumentParser:
+        """Return the command's own parser."""
+
+
+def add_service_commands(add: Add, add_settings: Callable[[argparse.ArgumentParser], None]) -> None:
+    """Add what people ask of a service: `submit`, `runs`, `log`, `resume` and `cancel`."""
+    add_settings(add("submit", _submit, "queue a run of a service, and print its id"))
+    listing = add("runs", _runs, "list the runs of a service")
+    listing.add_argument("--format", choices=["text", "json"], default="text", help="default: text")
+    log = add("log", _log, "print what a run has said")
+    log.add_argument("run_dir", type=run_dir, metavar="RUN", help=RUN)
+    log.add_argument("--follow", action="store_true", help="go on until the run is over")
+    resume = add("resume", _resume, "queue a run of a service that was stopped or has failed once more")
+    cancel = add("cancel", _cancel, "take a run out of a service's queue, or end it for good")
+    for command in (resume, cancel):
+        command.add_argument("run_id", metavar="RUN", help="its id")
+
+
+def run_dir(text: str) -> Path:
+    """Return the folder of a run that is named by its folder, or by its id in a service."""
+    from pathlib import Path
+
+    from coordinator.client_api import default_service
+
+    hosted = default_service() / "runs" / text
+    return hosted if not Path(text).exists() and hosted.is_dir() else Path(text)
+
+
+def is_standing(args: argparse.Namespace) -> bool:
+    """Say whether `serve` is to stand: no run is named.
+
+    Raises:
+        ConfigError: something is named that belongs to one run, or to none.
+    """
+    from models.spec import ConfigError
+
+    if args.config is not None or args.resume is not None:
+        if args.settings is not None:
+            raise ConfigError("serve: expected --settings without a run, or a run (--config or --resume) without it")
+        return False
+    if args.init_from is not None or args.resume_last or args.dashboard is not None:
+        raise ConfigError("serve: expected --config FILE beside --init-from, --resume-last and --dashboard")
+    return True
+
+
+def stand(args: argparse.Namespace) -> int:
+    """Run a standing coordinator."""
+    from pathlib import Path
+
+    from coordinator.keys import load_keys
+    from coordinator.service.daemon import run
+    from coordinator.service.settings import load
+
+    config = load(args.settings, args.set)
+    beside = args.settings.resolve().parent if args.settings else Path.cwd()
+    return run(config, beside / config.service.plugin_dir, load_keys(config.transport, args.allow_open_keys))
+
+
+def _submit(args: argparse.Namespace) -> int:
+    from coordinator import client_api
+
+    print(client_api.submit(args.config, args.set))
+    return ExitCode.FINISHED
+
+
+def _runs(args: argparse.Namespace) -> int:
+    import msgspec
+
+    from coordinator import client_api
+
+    runs = client_api.runs()
+    if args.format == "json":
+        print(msgspec.json.format(msgspec.json.encode([msgspec.structs.asdict(run) for run in runs])).decode())
+        return ExitCode.FINISHED
+    for run in runs:
+        progress = f" {run.round}/{run.num_rounds}" if run.state == "running" else ""
+        print(f"{run.run_id}  {run.outcome or run.state}{progress}" + (f"  {run.told}" if run.told else ""))
+    return ExitCode.FINISHED
+
+
+def _log(args: argparse.Namespace) -> int:
+    import time
+
+    from coordinator.run_folder import RunFolder
+
+    folder = RunFolder.open(args.run_dir)
+    with folder.log_path.open("a+", encoding="utf-8", errors="replace") as log:
+        log.seek(0)
+        while True:
+            is_over = bool(folder.read_summary())
+            sys.stdout.write(log.read())
+            sys.stdout.flush()
+            if is_over or not args.follow:
+                return ExitCode.FINISHED
+            time.sleep(FOLLOW_S)
+
+
+def _resume(args: argparse.Namespace) -> int:
+    from coordinator import client_api
+
+    print(f"{args.run_id} is {client_api.resume(args.run_id)}")
+    return ExitCode.FINISHED
+
+
+def _cancel(args: argparse.Namespace) -> int:
+    from coordinator import client_api
+
+    print(f"{args.run_id} is {client_api.cancel(args.run_id)}")
+    return ExitCode.FINISHED

@@ -1,0 +1,319 @@
+"""The standing coordinator: takes runs from the queue, and lets each have clients that are free and meet its needs.
+
+Theory of operation. A client that says hello is in the foyer. A run is started once `min_available_clients` are there
+that are in no other run and meet its `[require]`, and gets as many of them as it has `num_clients`, those with the
+smallest ids; more come in later. From then on what such a client says goes to its run, on any connection, until the run
+is over. The first run in the queue that can be started is the next: one whose clients are missing holds nobody up.
+
+The queue is on disk before anybody hears of a change, and a run has a store of its own. So after a kill, runs that went
+on are resumed and queued ones are queued, and a run's clients are those that it had.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+import traceback
+from collections.abc import Collection
+from pathlib import Path
+
+from coordinator.app import end_by
+from coordinator.config import RunConfig
+from coordinator.door import Arrival, Door
+from coordinator.keys import Keys
+from coordinator.run_folder import RunFolder, run_token
+from coordinator.schema import lock_store
+from coordinator.service.clerk import Clerk
+from coordinator.service.desk import Desk
+from coordinator.service.foyer import Events, Foyer, Guest
+from coordinator.service.hosted import Hosted, Plan
+from coordinator.service.queue import FILE, Entry, Queue
+from coordinator.service.requirements import data_index, unmet
+from coordinator.service.settings import ServiceConfig
+from coordinator.service.spare import SpareAggregator
+from coordinator.store import StoreError
+from coordinator.turned_away import TurnedAway
+from models.spec import ConfigError
+from wire.encoding import encode
+from wire.exit_codes import ExitCode
+from wire.messages import Decline, Goodbye, Ping, Pong, Standby
+from wire.sockets.service import ServiceManager
+from wire.sockets.tcp import Counters
+from wire.sockets.zeromq import AddressInUseError
+
+TICK_S = 0.5
+"""How often the foyer looks after clients that are silent."""
+
+END_S = 10.0
+"""How long runs may take to tell their clients and write their summaries when the service ends."""
+
+
+class Service:
+    """The daemon, from start to exit code."""
+
+    def __init__(self, config: ServiceConfig, modules: Path, keys: Keys | None) -> None:
+        """Take up what an earlier process left in the service's folder.
+
+        Raises:
+            ConfigError: another process is at work there, or what is there is no queue.
+        """
+        self.config = config
+        self._modules = modules
+        self._keys = keys
+        self._manager = ServiceManager()
+        self._turned_away = TurnedAway({}, say)
+        self._make_folder()
+        self.queue = Queue(config.folder)
+        self.plans: dict[str, Plan] = {}
+        self.hosted: dict[str, Hosted] = {}
+        self._seeing: dict[str, asyncio.Task[None]] = {}
+        self._reporters: list[subprocess.Popen[bytes]] = []
+        self._spare = SpareAggregator(config.folder / "aggregator.log")
+        self._desk = Desk(config.folder, Clerk(self).carry_out)
+
+    async def run(self) -> ExitCode:
+        """Serve run after run until a signal comes."""
+        self._loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[str] = self._loop.create_future()
+        end_by(self._end, say)
+        heard = (self._on_arrival, self._on_barred, self._turned_away, self._on_ended)
+        self._door = Door(self.config.transport, self._keys, *heard)
+        with contextlib.closing(self._door):
+            events = Events(self._on_came, self._on_gone, self._turned_away.add)
+            idle_s = self.config.service.idle_heartbeat_s
+            self.foyer = Foyer(idle_s, self._door.send, self._door.quiet_s, events)
+            await self._desk.open()
+            await self._spare.prepare()
+            self._take_up()
+            say(f"listening on {self._door.address}")
+            self._tick()
+            self._manager.ready(self._loop)
+            reason = await self._ended
+            self._manager.stopping()
+            await self._close(reason)
+        say(f"the service is {reason}")
+        return ExitCode.INTERRUPTED
+
+    def _end(self, reason: str) -> None:
+        if not self._ended.done():
+            self._ended.set_result(reason)
+
+    async def _close(self, reason: str) -> None:
+        self._desk.close()
+        for hosted in self.hosted.values():
+            hosted.end(reason)
+        if self._seeing:
+            await asyncio.wait(self._seeing.values(), timeout=END_S)
+        await self._spare.stop()
+        for reporter in self._reporters:
+            reporter.kill()
+            reporter.wait(END_S)
+
+    def _make_folder(self) -> None:
+        folder = self.config.folder
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = lock_store(folder / FILE)
+        except (OSError, ValueError, StoreError) as error:
+            raise ConfigError(f"[service] dir: {error}") from None
+
+    # Runs
+
+    def put(self, plan: Plan) -> None:
+        """Queue a run, and start it if that can be done at once."""
+        self.queue.put(Entry(plan.folder.run_id))
+        self.plans[plan.folder.run_id] = plan
+        self.fill()
+
+    def fill(self) -> None:
+        """Let runs that go on have the clients that they lack, and start those whose clients are there."""
+        if self._ended.done():
+            return
+        for hosted in self.hosted.values():
+            self._bring(hosted)
+        for plan in list(self.plans.values()):
+            if len(self.hosted) >= self.config.service.max_concurrent_runs:
+                return
+            if len(self.free_for(plan.config)) >= plan.config.min_available_clients:
+                self._host(plan)
+
+    def is_busy(self, guest: Guest) -> bool:
+        """Say whether a client is in a run."""
+        return self._run_of(guest) is not None
+
+    def free_for(self, config: RunConfig, members: Collection[str] = ()) -> list[Guest]:
+        """Return who may be brought into a run with these members, by id: one for each part of its data."""
+        guests = self.foyer.guests
+        taken = {data_index(guests[client].device) for client in members if client in guests}
+        found = []
+        for guest in (guests[client] for client in sorted(guests)):
+            index = data_index(guest.device)
+            if not (self.is_busy(guest) or unmet(config, guest.device) or (index is not None and index in taken)):
+                taken.add(index)
+                found.append(guest)
+        return found
+
+    async def over(self, run_id: str) -> None:
+        """Wait until a run is over, END_S at most."""
+        if run_id in self._seeing:
+            await asyncio.wait([self._seeing[run_id]], timeout=END_S)
+
+    def _take_up(self) -> None:
+        """Go on with the runs that went on, and plan those that are queued."""
+        for entry in self.queue.entries:
+            if entry.state == "over":
+                continue
+            try:
+                plan = Plan.read(RunFolder.open(self.config.folder / "runs" / entry.run_id))
+            except ConfigError as error:
+                self._book_over(entry.run_id, "failed", str(error))
+                continue
+            ended = plan.folder.read_summary().get("outcome")
+            if entry.state == "running" and ended in ("finished", "failed"):  # but was killed before it was booked
+                self._book_over(entry.run_id, ended, "")
+            elif entry.state == "running":
+                self._host(plan)
+            else:
+                self.plans[entry.run_id] = plan
+
+    def _host(self, plan: Plan) -> None:
+        run_id = plan.folder.run_id
+        self.queue.put(Entry(run_id, "running"))
+        self.plans.pop(run_id, None)
+        try:
+            hosted = Hosted(plan, self._modules, self._door, self._spare.take)
+        except StoreError as error:
+            self._book_over(run_id, "failed", str(error))
+            return
+        say(f"{run_id} begins")
+        for other in self.hosted.values():
+            hosted.clients -= other.clients
+        self.hosted[run_id] = hosted
+        self._seeing[run_id] = self._loop.create_task(self._see_through(hosted))
+        self._bring(hosted)
+        self._loop.call_soon(self._introduce, hosted)  # after the task's first step, which opens the run's port
+
+    def _introduce(self, hosted: Hosted) -> None:
+        for client in sorted(hosted.clients & self.foyer.guests.keys()):
+            hosted.take_in(self.foyer.guests[client])
+
+    def _bring(self, hosted: Hosted) -> None:
+        """Let a run have the clients that it lacks, as far as they are there."""
+        for guest in self.free_for(hosted.plan.config, hosted.clients):
+            if hosted.num_free > 0 and hosted.may_have(guest):
+                hosted.take_in(guest)
+
+    async def _see_through(self, hosted: Hosted) -> None:
+        reason = ""
+        try:
+            outcome = await hosted.run()
+        except Exception as error:  # a fault in one run is nothing to the others
+            outcome, reason = "failed", f"internal error: {type(error).__name__}: {error}"
+            say("".join(traceback.format_exception(error)))
+        del self.hosted[hosted.run_id], self._seeing[hosted.run_id]
+        if self._ended.done() and outcome == "interrupted":
+            return  # the next process goes on with it
+        self._book_over(hosted.run_id, outcome, reason)
+        self._stand_by(hosted)
+        self.fill()
+        self._leave_behind(hosted.plan)
+        await self._spare.prepare()
+
+    def _book_over(self, run_id: str, outcome: str, reason: str) -> None:
+        try:
+            self.queue.put(Entry(run_id, "over", outcome, reason))
+        except OSError as error:
+            say(f"{self.config.folder}: the queue cannot be written: {error}")
+        say(f"{run_id} is over: {outcome}" + (f" ({reason})" if reason else ""))
+
+    def _stand_by(self, hosted: Hosted) -> None:
+        """Tell those who may not have heard of the end of their run."""
+        for client in hosted.clients & self.foyer.guests.keys():
+            self._tell_standby(self.foyer.guests[client], "")
+
+    def _leave_behind(self, plan: Plan) -> None:
+        """Have what is wanted of the run's figures made by another process, as it takes memory and time."""
+        if forms := plan.config.report.forms:
+            command = [sys.executable, "-I", "-m", "coordinator.report", str(plan.folder.path), *forms]
+            with plan.folder.log_path.open("ab") as log:
+                self._reporters.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
+
+    # Clients
+
+    def _on_arrival(self, arrival: Arrival) -> None:
+        guest = self.foyer.take(arrival, self._loop.time())
+        if guest is None:
+            return
+        hosted, message = self._run_of(guest), arrival.message
+        if isinstance(message, Decline):
+            if hosted is not None and message.run == run_token(hosted.run_id):
+                hosted.let_go(guest, message.reason)
+                self.fill()
+        elif hosted is not None:
+            hosted.hear(arrival)
+        elif isinstance(message, Ping):
+            self._door.send(arrival.route, encode(Pong()))
+        if isinstance(message, Goodbye) and not (guest.stays and hosted is not None and hosted.is_over):
+            self.foyer.leave(arrival.route, message.reason, self._loop.time())
+
+    def _on_barred(self, route: bytes, reason: str) -> None:
+        self.foyer.bar(route, reason, self._loop.time())
+
+    def _on_ended(self, route: bytes, counters: Counters | None) -> None:
+        """Take note that a connection is no more; a run waits until its client is silent, as it may come back."""
+        for hosted in self.hosted.values():
+            hosted.end_of(route, counters)
+        guest = self.foyer.guest_at(route)
+        if guest is not None and guest.stays and self._run_of(guest) is None:
+            self.foyer.bar(route, "its connection is gone", self._loop.time())
+
+    def _on_came(self, guest: Guest) -> None:
+        hosted = self._run_of(guest)
+        self._tell_standby(guest, hosted.run_id if hosted is not None else "")
+        if hosted is not None:
+            hosted.come_back(guest)
+        else:
+            say(f"{guest.client} is here")
+            self.fill()
+
+    def _on_gone(self, guest: Guest, reason: str) -> None:
+        hosted = self._run_of(guest)
+        if hosted is not None:
+            hosted.miss(guest, reason)
+        else:
+            say(f"{guest.client} is gone: {reason}")
+
+    def _tell_standby(self, guest: Guest, run_id: str) -> None:
+        if guest.stays:
+            self._door.send(guest.arrival.route, encode(Standby(self.config.service.idle_heartbeat_s, run_id)))
+
+    def _run_of(self, guest: Guest) -> Hosted | None:
+        return next((hosted for hosted in self.hosted.values() if guest.client in hosted.clients), None)
+
+    def _tick(self) -> None:
+        self._loop.call_later(TICK_S, self._tick)
+        self.foyer.tick(self._loop.time())
+        self._reporters = [reporter for reporter in self._reporters if reporter.poll() is None]
+
+
+def say(text: str) -> None:
+    """Print a line for people; output that nobody can take is not an error."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        return
+
+
+def run(config: ServiceConfig, modules: Path, keys: Keys | None) -> ExitCode:
+    """Run the standing coordinator and return its exit code.
+
+    Raises:
+        ConfigError: its folder or its address cannot be had.
+    """
+    sys.path.append(str(modules))
+    try:
+        return asyncio.run(Service(config, modules, keys).run())
+    except AddressInUseError as error:
+        raise ConfigError(f"[transport] bind: {error}") from None

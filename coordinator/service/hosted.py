@@ -1,0 +1,209 @@
+"""A run of a standing coordinator: a `Coordinator` like any other, and the part of the door that its clients use."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from coordinator.config import RunConfig, load
+from coordinator.daemon import Coordinator
+from coordinator.display import Display
+from coordinator.door import Arrival, Frames, OnArrival, OnBarred, OnEnded, Port
+from coordinator.record import RunRecord, outcome_of
+from coordinator.run_folder import RunFolder
+from coordinator.server_half import Spare
+from coordinator.service.foyer import Guest
+from coordinator.turned_away import TurnedAway
+from models.data import dataset_classes
+from models.spec import RunSpec
+from wire.exit_codes import ExitCode
+from wire.messages import Goodbye
+from wire.sockets.tcp import Counters
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run that can be started: its folder, its settings, and what clients are told of it."""
+
+    folder: RunFolder
+    config: RunConfig
+    spec: RunSpec
+
+    @classmethod
+    def read(cls, folder: RunFolder) -> Plan:
+        """Return what the folder of a submitted run holds.
+
+        Raises:
+            ConfigError: it cannot be read, or its settings are none any more.
+        """
+        config = load(folder.config_path, ())
+        return cls(folder, config, config.spec(folder.run_id, dataset_classes(config.data)))
+
+
+class Passage:
+    """A run's part of a door: sends by it, and hears what it is handed."""
+
+    def __init__(self, door: Port) -> None:
+        """Begin closed."""
+        self._door = door
+        self._on_arrival: OnArrival | None = None
+        self._on_barred: OnBarred | None = None
+        self._on_ended: OnEnded | None = None
+        self._before: dict[bytes, Counters] = {}
+
+    def open(self, on_arrival: OnArrival, on_barred: OnBarred, turned_away: TurnedAway, on_ended: OnEnded) -> Port:
+        """Hand on to these what comes, until it is closed again; what the door turns away is the door's affair."""
+        self._on_arrival, self._on_barred, self._on_ended = on_arrival, on_barred, on_ended
+        return self
+
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody hears."""
+        return self._on_arrival is not None
+
+    @property
+    def address(self) -> str:
+        """That of the door."""
+        return self._door.address
+
+    def hear(self, arrival: Arrival) -> None:
+        """Hand on what came."""
+        if self._on_arrival is not None:
+            self._on_arrival(arrival)
+
+    def bar(self, route: bytes, reason: str) -> None:
+        """Hand on that a connection may speak no more."""
+        if self._on_barred is not None:
+            self._on_barred(route, reason)
+
+    def count_from_now(self, route: bytes) -> None:
+        """Leave out what a connection has come to so far, in other runs and between them."""
+        counters = self._door.counters(route)
+        if counters is not None:
+            self._before.setdefault(route, counters)
+
+    def ended(self, route: bytes, counters: Counters | None) -> None:
+        """Hand on that a connection is no more, and what it came to in this run."""
+        if self._on_ended is not None:
+            self._on_ended(route, self._since(route, counters))
+
+    def counters(self, route: bytes) -> Counters | None:
+        """Return what a connection has come to in this run."""
+        return self._since(route, self._door.counters(route))
+
+    def _since(self, route: bytes, counters: Counters | None) -> Counters | None:
+        before = self._before.get(route)
+        if counters is None or before is None:
+            return counters
+        return counters._replace(
+            sent_bytes=counters.sent_bytes - before.sent_bytes,
+            received_bytes=counters.received_bytes - before.received_bytes,
+            num_retransmits=counters.num_retransmits - before.num_retransmits,
+        )
+
+    def quiet_s(self, route: bytes) -> float | None:
+        """Return what the door knows."""
+        return self._door.quiet_s(route)
+
+    def send(self, route: bytes, frames: Frames) -> bool:
+        """Send by the door."""
+        return self._door.send(route, frames)
+
+    def close(self) -> None:
+        """Hand on nothing more; the door stays open for others."""
+        self._on_arrival = self._on_barred = self._on_ended = None
+
+
+class Hosted:
+    """One run that goes on, and the clients that are in it, here or not."""
+
+    def __init__(self, plan: Plan, modules: Path, door: Port, spare: Spare) -> None:
+        """Open its record, new or not.
+
+        Raises:
+            StoreError: that cannot be done.
+        """
+        self.plan = plan
+        self.clients: set[str] = set()
+        self.declined: dict[str, tuple[int, str]] = {}
+        self._outcome = ""
+        self._passage = Passage(door)
+        with contextlib.ExitStack() as opened:
+            nowhere = opened.enter_context(open(os.devnull, "w", encoding="utf-8"))
+            self._display = Display(nowhere, interactive=False, log_path=plan.folder.log_path)
+            opened.callback(self._display.close)
+            self._record = RunRecord(plan.folder, plan.config, "serve", modules, self._display, None)
+            opened.callback(self._record.close)
+            self.clients.update(self._record.standing.announced)
+            self._opened = opened.pop_all()
+        self._coordinator = Coordinator(plan.config, plan.spec, modules, self._record, self._passage.open, spare)
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return self.plan.folder.run_id
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more happens in it but that its clients are told."""
+        return self._passage.is_open and self._coordinator.is_over
+
+    @property
+    def num_free(self) -> int:
+        """How many clients more may be in it."""
+        return 0 if self.is_over else self.plan.config.data.num_clients - len(self.clients)
+
+    @property
+    def where(self) -> tuple[int, str]:
+        """The round in hand, and what it waits for."""
+        return self._coordinator.where
+
+    async def run(self) -> str:
+        """See the run to its end and return its outcome."""
+        with self._opened:
+            code = await self._coordinator.run(None)
+        return self._outcome or outcome_of(code)
+
+    def end(self, reason: str, outcome: str = "") -> None:
+        """End it early, with an outcome of its own or, if it is to be resumed, with none."""
+        if not self.is_over:
+            self._outcome = outcome
+            asyncio.get_running_loop().call_soon(self._coordinator.end, ExitCode.INTERRUPTED, reason)
+
+    def take_in(self, guest: Guest) -> None:
+        """Let a client that was in no run have a part in this one."""
+        self.clients.add(guest.client)
+        if self._passage.is_open:
+            self._passage.count_from_now(guest.arrival.route)
+            self._passage.hear(guest.arrival)
+
+    def come_back(self, guest: Guest) -> None:
+        """Hear the hello of a client that is in it, on a new connection."""
+        self._passage.hear(guest.arrival)
+
+    def hear(self, arrival: Arrival) -> None:
+        """Take what one of its clients says."""
+        self._passage.hear(arrival)
+
+    def end_of(self, route: bytes, counters: Counters | None) -> None:
+        """Take note of what the connection of one of its clients came to."""
+        self._passage.ended(route, counters)
+
+    def miss(self, guest: Guest, reason: str) -> None:
+        """Take note that a client's connection is no more."""
+        self._passage.bar(guest.arrival.route, reason)
+
+    def let_go(self, guest: Guest, reason: str) -> None:
+        """Take note that a client declined, for as long as its process lives."""
+        self._display.note(f"{guest.client} declined: {reason}")
+        self.clients.discard(guest.client)
+        self.declined[guest.client] = (guest.hello.incarnation, reason)
+        self._passage.hear(dataclasses.replace(guest.arrival, message=Goodbye(f"it declined: {reason}"[:200])))
+
+    def may_have(self, guest: Guest) -> bool:
+        """Say whether a client has not declined."""
+        return self.declined.get(guest.client, (None, ""))[0] != guest.hello.incarnation

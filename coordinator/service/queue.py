@@ -1,0 +1,72 @@
+"""The runs that were submitted, in order: a file that is replaced whole, so that a kill loses none of them.
+
+    queued -> running -> over        `resume` puts one that is over back to queued
+    queued -> over (cancelled)
+
+What a run needs beside its place here stands in its run folder.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from coordinator.run_folder import write_whole
+from models.spec import ConfigError
+
+FILE = "queue.json"
+
+
+class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A run's place: `outcome` is how one that is over ended, `reason` why, for people."""
+
+    run_id: str
+    state: Literal["queued", "running", "over"] = "queued"
+    outcome: str = ""
+    reason: str = ""
+
+
+class Queue:
+    """All of them by id, the first submitted first; what was put is on disk."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read the file in a service's folder; none is an empty queue.
+
+        Raises:
+            ConfigError: it is no queue.
+        """
+        self._path = folder / FILE
+        self._entries = {entry.run_id: entry for entry in self._read()}
+
+    @property
+    def entries(self) -> list[Entry]:
+        """All of them, in order."""
+        return list(self._entries.values())
+
+    def get(self, run_id: str) -> Entry | None:
+        """Return the entry of a run, None if there is no such run."""
+        return self._entries.get(run_id)
+
+    def put(self, entry: Entry) -> None:
+        """Take up a run at the end, or replace what is known of it; one that is queued anew goes to the end.
+
+        Raises:
+            OSError: it cannot be written; nothing has changed.
+        """
+        others = self._entries if entry.state != "queued" else self._without(entry.run_id)
+        entries = {**others, entry.run_id: entry}
+        write_whole(self._path, [msgspec.json.format(msgspec.json.encode(list(entries.values())), indent=1), b"\n"])
+        self._entries = entries
+
+    def _without(self, run_id: str) -> dict[str, Entry]:
+        return {other: entry for other, entry in self._entries.items() if other != run_id}
+
+    def _read(self) -> list[Entry]:
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=list[Entry])
+        except FileNotFoundError:
+            return []
+        except (OSError, msgspec.MsgspecError) as error:
+            raise ConfigError(f"{self._path}: expected the queue of a service, got {error}") from None

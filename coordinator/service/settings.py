@@ -1,0 +1,46 @@
+"""`service.toml`: what a standing coordinator needs to know of itself, with a default for every key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from coordinator.config import Seconds, TransportSection, check_transport
+from models.settings import read_tables, refusal, source_of
+from models.spec import Positive, Section, read_section
+
+
+class ServiceSection(Section, frozen=True):
+    """`[service]`: where its queue and runs are, how many runs go on at a time, and how often idle clients speak."""
+
+    dir: str = "service"
+    max_concurrent_runs: Positive = 1
+    idle_heartbeat_s: Seconds = 15.0
+    plugin_dir: str = ""
+    """Where the modules of parts named `module:attribute` are, seen from the folder of the file; empty for that."""
+
+
+class ServiceConfig(Section, frozen=True):
+    """All of `service.toml`, checked; its `[transport]` stands above that of every run."""
+
+    service: ServiceSection = ServiceSection()
+    transport: TransportSection = TransportSection()
+
+    @property
+    def folder(self) -> Path:
+        """Where the service keeps everything."""
+        return Path(self.service.dir).expanduser()
+
+
+def load(path: Path | None, settings: Sequence[str]) -> ServiceConfig:
+    """Read and check a service's settings: the file (none: all defaults), and each `--set table.key=value` over it.
+
+    Raises:
+        ConfigError: the text names the key, what was expected and what came.
+    """
+    where = source_of(path, settings)
+    config = read_section(ServiceConfig, read_tables(path, settings), where)
+    if not config.service.dir:
+        raise refusal(where, "service.dir", config.service.dir, "a folder")
+    check_transport(config.transport, where)
+    return config

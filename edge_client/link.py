@@ -1,0 +1,86 @@
+"""The link to the coordinator and what is due on it, as a pure state machine; see `session`."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from edge_client.reconnect import Backoff
+from wire.limits import SILENT_HEARTBEATS
+
+JOIN_S = 5.0
+"""How long a welcome may take before the connection is tried anew."""
+
+
+class Link(Enum):
+    """The link to the coordinator."""
+
+    DOWN = auto()
+    JOINING = auto()
+    UP = auto()
+
+
+class Due(Enum):
+    """What the time has come for."""
+
+    ATTEMPT = "a connection is to be tried"
+    WELCOME = "a welcome should have come"
+    WORD = "the coordinator should have said something"
+    PING = "the coordinator should hear something"
+
+
+class LinkClock:
+    """Where the link is and since when. Times are monotonic seconds."""
+
+    def __init__(self, seed: int) -> None:
+        self.state = Link.DOWN
+        self.heartbeat_s = 0.0
+        self._backoff = Backoff(seed)
+        self._retry_at: float | None = None
+        self._joined_by = 0.0
+        self._heard_at = 0.0
+        self._ping_at = 0.0
+
+    @property
+    def _silent_at(self) -> float:
+        return self._heard_at + SILENT_HEARTBEATS * self.heartbeat_s
+
+    def next_wakeup(self) -> float | None:
+        """Return when something is due next."""
+        if self.state is Link.UP:
+            return min(self._ping_at, self._silent_at)
+        return self._joined_by if self.state is Link.JOINING else self._retry_at
+
+    def due(self, at: float) -> Due | None:
+        """Return what is due now."""
+        if self.state is Link.DOWN:
+            return Due.ATTEMPT if self._retry_at is None or at >= self._retry_at else None
+        if self.state is Link.JOINING:
+            return Due.WELCOME if at >= self._joined_by else None
+        if at >= self._silent_at:
+            return Due.WORD
+        return Due.PING if at >= self._ping_at else None
+
+    def join(self, at: float) -> None:
+        """A connection is being made."""
+        self.state = Link.JOINING
+        self._joined_by = at + JOIN_S
+
+    def up(self, heartbeat_s: float, at: float) -> None:
+        """The coordinator has let us in, and wants to hear something so often."""
+        self.state = Link.UP
+        self._backoff.reset()
+        self.beat(heartbeat_s, at)
+
+    def beat(self, heartbeat_s: float, at: float) -> None:
+        """The coordinator need not hear anything for so long."""
+        self.heartbeat_s = heartbeat_s
+        self._ping_at = at + heartbeat_s
+
+    def heard(self, at: float) -> None:
+        """Something came, or moved, at this time."""
+        self._heard_at = max(self._heard_at, at)
+
+    def down(self, at: float) -> None:
+        """The link is no more; the next attempt is due after a pause."""
+        self.state = Link.DOWN
+        self._retry_at = at + self._backoff.next_delay_s()

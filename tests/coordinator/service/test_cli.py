@@ -1,0 +1,92 @@
+"""The commands around a service: what they ask of it, and what they print."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from coordinator import cli, client_api
+from coordinator.service.orders import RunState
+from models.spec import ConfigError
+from tests.coordinator.stores import stored_run
+from wire.exit_codes import ExitCode
+
+STATES = [
+    RunState("a", "/runs/a", "m", "running", "", 3, 10, ["x"], "waiting for updates 1/2, missing y"),
+    RunState("b", "/runs/b", "m", "queued", told="waiting for clients 1/2, 2 are here: 1 without cuda"),
+    RunState("c", "/runs/c", "m", "over", "finished", num_rounds=10),
+]
+
+
+def test_submit_prints_the_id(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def submit(config: Path, settings: Sequence[str]) -> str:
+        return f"{config} {settings}"
+
+    monkeypatch.setattr(client_api, "submit", submit)
+    assert cli.main(["submit", "--config", "run.toml", "--set", "a.b=1"]) == ExitCode.FINISHED
+    assert capsys.readouterr().out == "run.toml ['a.b=1']\n"
+
+
+def test_runs_are_a_line_each(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(client_api, "runs", lambda: STATES)
+    assert cli.main(["runs"]) == ExitCode.FINISHED
+    assert capsys.readouterr().out.splitlines() == [
+        "a  running 3/10  waiting for updates 1/2, missing y",
+        "b  queued  waiting for clients 1/2, 2 are here: 1 without cuda",
+        "c  finished",
+    ]
+    assert cli.main(["runs", "--format", "json"]) == ExitCode.FINISHED
+    rows = json.loads(capsys.readouterr().out)
+    assert [(row["run_id"], row["state"], row["clients"]) for row in rows] == [
+        ("a", "running", ["x"]), ("b", "queued", []), ("c", "over", []),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["resume", "cancel"])
+def test_an_order_says_what_became_of_the_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    monkeypatch.setattr(client_api, command, lambda run_id: f"what {command} makes of it")
+    assert cli.main([command, "a"]) == ExitCode.FINISHED
+    assert capsys.readouterr().out == f"a is what {command} makes of it\n"
+
+
+def test_a_refusal_is_one_line_and_exit_2(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def cancel(run_id: str) -> str:
+        raise ConfigError(f"unknown run {run_id!r}")
+
+    monkeypatch.setattr(client_api, "cancel", cancel)
+    assert cli.main(["cancel", "a"]) == ExitCode.BAD_CONFIG
+    assert capsys.readouterr().err == "coordinator: unknown run 'a'\n"
+
+
+def test_a_run_is_named_by_its_folder_or_by_its_id_in_a_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = stored_run(tmp_path / "runs", "serve")
+    folder.log_path.write_text("     0.001  hello\n")
+    monkeypatch.setenv("PROTOEDGE_SERVICE", str(tmp_path))
+    for name in (folder.run_id, str(folder.path)):
+        assert cli.main(["log", name]) == ExitCode.FINISHED
+        assert capsys.readouterr().out == "     0.001  hello\n"
+    assert cli.main(["status", folder.run_id]) == ExitCode.FINISHED
+    assert folder.run_id in capsys.readouterr().out
+
+
+def test_a_log_is_followed_until_its_run_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = stored_run(tmp_path, "serve")
+    folder.log_path.write_text("begun\n")
+
+    def pass_time(seconds: float) -> None:
+        with folder.log_path.open("a") as log:
+            log.write("over\n")
+        folder.write_summary({"outcome": "finished"})
+
+    monkeypatch.setattr("time.sleep", pass_time)
+    assert cli.main(["log", str(folder.path), "--follow"]) == ExitCode.FINISHED
+    assert capsys.readouterr().out == "begun\nover\n"

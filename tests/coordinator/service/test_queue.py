@@ -1,0 +1,39 @@
+"""The queue of a service, across its processes."""
+
+from pathlib import Path
+
+import pytest
+
+from coordinator.service.queue import FILE, Entry, Queue
+from models.spec import ConfigError
+
+
+def test_what_was_put_is_there_for_the_next_process_in_order(tmp_path: Path) -> None:
+    queue = Queue(tmp_path)
+    assert queue.entries == []
+    for entry in (Entry("b"), Entry("a"), Entry("b", "running"), Entry("a", "over", "failed", "why")):
+        queue.put(entry)
+    again = Queue(tmp_path)
+    assert again.entries == [Entry("b", "running"), Entry("a", "over", "failed", "why")]
+    assert (again.get("b"), again.get("c")) == (Entry("b", "running"), None)
+
+
+def test_a_run_that_is_queued_anew_stands_behind_the_others(tmp_path: Path) -> None:
+    queue = Queue(tmp_path)
+    for entry in (Entry("a", "over", "interrupted"), Entry("b"), Entry("a")):
+        queue.put(entry)
+    assert [entry.run_id for entry in queue.entries] == ["b", "a"]
+
+
+def test_what_cannot_be_written_has_not_happened(tmp_path: Path) -> None:
+    queue = Queue(tmp_path / "gone")
+    with pytest.raises(OSError, match="gone"):
+        queue.put(Entry("a"))
+    assert queue.entries == []
+
+
+@pytest.mark.parametrize("content", ["", "{}", '[{"run_id": 1}]', '[{"run_id": "a", "state": "lost"}]'])
+def test_a_file_that_is_no_queue_is_refused_by_name(tmp_path: Path, content: str) -> None:
+    (tmp_path / FILE).write_text(content)
+    with pytest.raises(ConfigError, match=r"queue\.json: expected the queue of a service"):
+        Queue(tmp_path)

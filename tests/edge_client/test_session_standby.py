@@ -1,0 +1,113 @@
+"""A session with a coordinator that serves run after run: its link outlasts runs, and what it declines."""
+
+from __future__ import annotations
+
+import pytest
+
+from edge_client.link import Link
+from edge_client.session import OF_ONE_RUN, Work
+from edge_client.session_events import (
+    DropUplink,
+    EndTrainer,
+    Exit,
+    Instruction,
+    Prepare,
+    Prepared,
+    Say,
+    Send,
+    TrainerFailed,
+)
+from tests.edge_client.session_driver import HEARTBEAT_S, READY, RUN, Client, exit_code, refusal, welcome
+from wire.exit_codes import ExitCode
+from wire.messages import Decline, Finish, Goodbye, Ping, RefusalCode, Standby
+
+IDLE_S = 15.0
+LEFT: list[Instruction] = [DropUplink(), EndTrainer()]
+
+
+def standing(once: bool = False) -> Client:
+    """Return a client that has connected and was told to stand by."""
+    client = Client(once=once)
+    client.tick(0.0)
+    assert client.hear(Standby(IDLE_S)) == []
+    return client
+
+
+def at_work(once: bool = False) -> Client:
+    """Return one that was welcomed on the same link and holds an uplink."""
+    client = standing(once)
+    assert client.hear(welcome()) == [Say(f"joined run run-{RUN}"), DropUplink(), Prepare(welcome())]
+    client.feed(Prepared, READY)
+    return client.hold()
+
+
+def test_a_client_that_stands_by_is_up_and_pings_seldom() -> None:
+    client = standing()
+    assert (client.current_link(), client.current_work()) == (Link.UP, Work.NONE)
+    assert client.tick() == [Send(Ping())]
+    assert client.at == IDLE_S
+
+
+def test_the_end_of_a_run_leaves_the_link_up_for_the_next_one() -> None:
+    client = at_work()
+    told = "the run is over: finished"
+    assert client.hear(Finish(RUN, "finished")) == [
+        Send(Goodbye(told)), *LEFT, Say(f"{told}; waiting for the next one"),
+    ]  # fmt: skip
+    assert (client.current_link(), client.session.heartbeat_s) == (Link.UP, IDLE_S)
+    assert Prepare(welcome(8)) in client.hear(welcome(8))
+    assert client.session.heartbeat_s == HEARTBEAT_S
+
+
+def test_after_a_cut_work_goes_on_if_its_run_does() -> None:
+    client = at_work()
+    client.cut()
+    client.tick()
+    assert client.hear(Standby(IDLE_S, f"run-{RUN}")) == []
+    assert client.current_work() is Work.HOLDING
+    assert Send(READY) in client.hear(welcome())
+
+
+@pytest.mark.parametrize("run_id", ["", "another"])
+def test_work_for_a_run_that_is_over_is_dropped(run_id: str) -> None:
+    client = at_work()
+    client.cut()
+    client.tick()
+    assert client.hear(Standby(IDLE_S, run_id)) == [*LEFT, Say("waiting for the next run")]
+    assert client.current_work() is Work.NONE
+
+
+def test_a_trainer_that_cannot_take_part_declines_the_run() -> None:
+    client = standing()
+    client.hear(welcome())
+    found = client.feed(TrainerFailed, "unknown method 'x'", ExitCode.BAD_CONFIG)
+    told = Say(f"run run-{RUN} declined: unknown method 'x'")
+    assert found == [Send(Decline(RUN, "unknown method 'x'")), told, *LEFT]
+    assert client.current_link() is Link.UP
+    assert client.current_work() is Work.NONE
+
+
+@pytest.mark.parametrize("code", OF_ONE_RUN)
+def test_a_refusal_that_is_of_one_run_alone_is_taken_as_such(code: str) -> None:
+    found = at_work().hear(refusal(code, permanent=True))
+    assert found[0] == Send(Decline(RUN, f"refused by the coordinator ({code}): for a reason"))
+    assert found[-2:] == LEFT
+
+
+@pytest.mark.parametrize("code", [RefusalCode.KEY, RefusalCode.VERSION, RefusalCode.DUPLICATE_CLIENT])
+def test_any_other_permanent_refusal_ends_the_client(code: str) -> None:
+    assert exit_code(at_work().hear(refusal(code, permanent=True))) == ExitCode.REFUSED
+
+
+def test_once_a_run_that_is_over_or_declined_ends_the_client() -> None:
+    assert exit_code(at_work(once=True).hear(Finish(RUN, "finished"))) == ExitCode.FINISHED
+    assert at_work(once=True).feed(TrainerFailed, "why", ExitCode.FAILED) == [Exit(ExitCode.FAILED, "why")]
+
+
+def test_a_coordinator_of_one_run_ends_what_was_promised_by_another() -> None:
+    client = at_work()
+    client.cut()
+    client.tick()
+    client.hear(welcome())
+    client.hear(Finish(RUN, "finished"))
+    assert client.current_link() is Link.DOWN
