@@ -28,7 +28,7 @@ class Proxy:
 
     def cut(self) -> None:
         """Cut every link there is now; later ones work again."""
-        self._muted, self._cut = False, True
+        self._cut = True
 
     def mute_coordinator(self) -> None:
         """Let nothing more that the coordinator says come through, until the links are cut."""
@@ -53,8 +53,8 @@ class Proxy:
                     else:
                         self._pass_on(key.fileobj, selector)
                 if self._cut:
-                    self._cut = False
                     self._drop(list(self._others), selector)
+                    self._muted = self._cut = False
             self._drop(list(self._others), selector)
 
     def _accept(self, selector: selectors.BaseSelector) -> None:
