@@ -82,6 +82,7 @@ def test_runs_are_stopped_resumed_and_cancelled(service: StandingService) -> Non
     assert service.state(second).outcome == "cancelled"
 
 
+@pytest.mark.slow
 def test_a_run_waits_for_clients_that_meet_its_requirements(service: StandingService) -> None:
     service.start(max_concurrent_runs=2)
     service.client(0, tags=["attic"])
