@@ -9,7 +9,6 @@ carries all of it, and `Begin` puts the server half back to any earlier state.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import traceback
@@ -26,7 +25,7 @@ from wire.encoding import decode, encode, pack, unpack
 from wire.limits import PIPE_BYTES
 from wire.messages import Message
 from wire.payload import EMPTY, Payload
-from wire.sockets.pipe import ChildPipe
+from wire.sockets.pipe import ChildPipe, given_pipe
 
 
 class Aggregator:
@@ -109,9 +108,7 @@ def _write_to(log: str) -> None:
 
 def main() -> None:
     """Run the aggregator on the pipe that the daemon gave."""
-    parser = argparse.ArgumentParser(prog="coordinator.aggregator")
-    parser.add_argument("--pipe", type=int, required=True)
-    Aggregator(ChildPipe(parser.parse_args().pipe)).serve()
+    Aggregator(given_pipe()).serve()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ again.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import signal
 import sys
@@ -47,7 +46,7 @@ from wire.exit_codes import ExitCode
 from wire.limits import PIPE_BYTES
 from wire.messages import Constant, Evaluation, Message, Progress, Ready, Task, Update
 from wire.payload import Payload
-from wire.sockets.pipe import ChildPipe
+from wire.sockets.pipe import ChildPipe, given_pipe
 from wire.timing import Timing
 
 PROGRESS_EVERY_S = 1.0
@@ -274,9 +273,7 @@ def main() -> None:
     """Run the trainer on the pipe that the daemon gave."""
     for number in (signal.SIGUSR1, signal.SIGUSR2):  # they mean the daemon; some senders reach all of its processes
         signal.signal(number, signal.SIG_IGN)
-    parser = argparse.ArgumentParser(prog="edge_client.trainer")
-    parser.add_argument("--pipe", type=int, required=True)
-    Trainer(ChildPipe(parser.parse_args().pipe)).serve()
+    Trainer(given_pipe()).serve()
 
 
 if __name__ == "__main__":

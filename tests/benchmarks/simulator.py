@@ -31,8 +31,8 @@ MIN_JOBS_RATIO = 1.6
 CASES = (("cnn", 28, 600, MIN_RATIO), ("mlp", 8, 80, None))
 """Net, side of the images, train samples of a client, and how fast the simulator must be beside the plain loop."""
 
-BATCHED = (("mlp", 1.5), ("cnn", 1.5))
-"""Net, and how much faster clients must train together than one after the other, on a CPU."""
+BATCHED = (("mlp", 8, 1.5), ("cnn", 28, 1.5))
+"""Net, side of the images, and how much faster clients must train together than one after the other, on a CPU."""
 
 SMALL_BATCH = 4
 
@@ -42,7 +42,7 @@ MIN_GPU_RATIO = 10.0
 def run(out: Path) -> list[Figure]:
     """Return client-rounds per second of all, their ratios, and what many clients take."""
     own = [figure for case in CASES for figure in _of_case(out, *case)]
-    batched = [_batched(net, SMALL_BATCH, "cpu", target) for net, target in BATCHED]
+    batched = [_batched(net, side, SMALL_BATCH, "cpu", target) for net, side, target in BATCHED]
     return [*own, *batched, *_on_gpu(out), *simulator_scale.figures(out)]
 
 
@@ -65,8 +65,8 @@ def _of_case(out: Path, net: str, side: int, num_train: int, target: float | Non
     ]
 
 
-def _batched(net: str, batch_size: int, device: str, target: float) -> Figure:
-    ratios = [together.speedup(net, batch_size, device) for _ in range(REPEATS)]
+def _batched(net: str, side: int, batch_size: int, device: str, target: float) -> Figure:
+    ratios = [together.speedup(net, side, batch_size, device) for _ in range(REPEATS)]
     name = f"{net}, {together.NUM_CLIENTS} clients, batches of {batch_size} on {device}: speed-up of training together"
     return Figure.of(name, "ratio", ratios, target=target, at_least=True)
 
@@ -75,7 +75,7 @@ def _on_gpu(out: Path) -> list[Figure]:
     """Return the same for a GPU, and how busy it was, where there is one."""
     if shutil.which("nvidia-smi") is None:
         return []
-    return [_batched("cnn", BATCH_SIZE, "cuda", MIN_GPU_RATIO), _gpu_use(out)]
+    return [_batched("cnn", 28, BATCH_SIZE, "cuda", MIN_GPU_RATIO), _gpu_use(out)]
 
 
 def _gpu_use(out: Path) -> Figure:

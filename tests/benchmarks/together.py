@@ -21,8 +21,8 @@ FEATURE_DIM = 50
 NUM_CLASSES = 10
 
 
-def speedup(net: str, batch_size: int, device: str) -> float:
-    """Return how many times as long clients of this net take one after the other."""
+def speedup(net: str, side: int, batch_size: int, device: str) -> float:
+    """Return how many times as long clients of this net take one after the other, with images of this side."""
     from models.batched import Together, group_size
     from models.nets import NetShelf, load_net_arrays, net_arrays
     from models.participant import Participant
@@ -31,7 +31,7 @@ def speedup(net: str, batch_size: int, device: str) -> float:
     spec, shelf = _spec(net, batch_size, device), NetShelf()
     method = find(spec.method)
     clients = [
-        Participant(spec, method, str(index), _data(index, spec), device=device, shelf=shelf).client
+        Participant(spec, method, str(index), _data(index, side, spec), device=device, shelf=shelf).client
         for index in range(NUM_CLIENTS)
     ]
     start = net_arrays(clients[0].context.net)
@@ -86,9 +86,9 @@ def _spec(net: str, batch_size: int, device: str) -> RunSpec:
     )
 
 
-def _data(index: int, spec: RunSpec) -> ClientData:
-    """Return noise of MNIST's shape; lengths differ a little, as those of clients do."""
+def _data(index: int, side: int, spec: RunSpec) -> ClientData:
+    """Return noise; lengths differ a little, as those of clients do."""
     draw = np.random.default_rng(index)
     count = NUM_TRAIN - int(draw.integers(0, NUM_TRAIN // 4))
-    x, y = draw.random((count, 1, 28, 28), np.float32), draw.integers(0, NUM_CLASSES, count)
+    x, y = draw.random((count, 1, side, side), np.float32), draw.integers(0, NUM_CLASSES, count)
     return ClientData(x, y, x[:1], y[:1], spec.classes)

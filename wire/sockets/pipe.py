@@ -79,6 +79,13 @@ class ChildPipe:
         return bytes(found)
 
 
+def given_pipe() -> ChildPipe:
+    """Return the end that this process was started with: its first two arguments are `--pipe FD`."""
+    flag, descriptor = sys.argv[1:3]
+    assert flag == "--pipe"
+    return ChildPipe(int(descriptor))
+
+
 def prefix(frames: Frames) -> bytes:
     """Return what stands before a message's frames."""
     return b"".join(NUMBER.pack(number) for number in (len(frames), *(len(frame) for frame in frames)))

@@ -178,7 +178,10 @@ DIGESTS = {"masks": "0123456789ab" + 52 * "0"}
     [
         ({"masks": "ba9876543210"}, "'masks': expected the run's 'masks' with digest 0123456789ab, got ba9876543210"),
         ({"classes": np.array([0, 3], np.uint16)}, "'classes': expected class ids below 3, got 3"),
-        ({"prototypes": np.array([[1.0] * DIM, [1.0, np.nan, 1.0, 1.0]])}, "'prototypes', class 2: expected finite values, got nan"),
+        (
+            {"prototypes": np.array([[1.0] * DIM, [1.0, np.nan, 1.0, 1.0]])},
+            "'prototypes', class 2: expected finite values, got nan",
+        ),
         ({"prototypes": np.ones((2, DIM + 1), np.float32)}, "'prototypes': expected S = 4, got 5"),
     ],
     ids=["masks of another run", "class outside the label map", "no number", "another dimension"],
