@@ -9,6 +9,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -40,6 +41,7 @@ _BYTES_ACKED = 120
 
 def run(out: Path) -> list[Figure]:
     """Return the time to the first downlink, and the bytes a second of a client daemon that is in no run."""
+    out = Path(tempfile.mkdtemp(dir=out))  # keys, queue and state of an earlier time are of no use
     clients = [f"client-{index:02d}" for index in range(NUM_CLIENTS)]
     keyring = Keyring(out, clients)
     with _service(out, keyring) as address:
@@ -119,10 +121,10 @@ def _idle_bytes_per_s(out: Path, address: str, keyring: Keyring, client: str) ->
     process = subprocess.Popen([sys.executable, "-I", "-m", "edge_client", "run", "--config", str(config)])
     try:
         time.sleep(5.0)  # until it has come in
-        connection = _connection_of(process.pid)
-        before = _counted_bytes(connection)
-        time.sleep(IDLE_S)
-        return (_counted_bytes(connection) - before) / IDLE_S
+        with _connection_of(process.pid) as connection:
+            before = _counted_bytes(connection)
+            time.sleep(IDLE_S)
+            return (_counted_bytes(connection) - before) / IDLE_S
     finally:
         process.terminate()
         process.wait(START_S)

@@ -61,6 +61,7 @@ def test_a_killed_service_goes_on_with_its_runs_and_its_queue(service: StandingS
         assert service.summary(run_id)["global_hash"] == service.pairs.undisturbed_hashes()
 
 
+@pytest.mark.slow
 def test_runs_are_stopped_resumed_and_cancelled(service: StandingService) -> None:
     service.pairs.gates.shut(client_id(0))
     service.start()
@@ -82,6 +83,7 @@ def test_runs_are_stopped_resumed_and_cancelled(service: StandingService) -> Non
     assert service.state(second).outcome == "cancelled"
 
 
+@pytest.mark.slow
 def test_a_run_waits_for_clients_that_meet_its_requirements(service: StandingService) -> None:
     service.start(max_concurrent_runs=2)
     service.client(0, tags=["attic"])
@@ -94,6 +96,7 @@ def test_a_run_waits_for_clients_that_meet_its_requirements(service: StandingSer
     assert service.state(run_id).state == "queued"
 
 
+@pytest.mark.slow
 def test_a_client_declines_what_it_lacks_and_stays_for_the_next_run(service: StandingService) -> None:
     service.start(max_concurrent_runs=2)
     willing, poor = service.client(0), service.client(1, plugins=[])
@@ -107,6 +110,7 @@ def test_a_client_declines_what_it_lacks_and_stays_for_the_next_run(service: Sta
     assert not poor.ended
 
 
+@pytest.mark.slow
 def test_two_runs_share_the_clients_that_are_there(service: StandingService) -> None:
     service.pairs.configure(data={"num_clients": 4}, round={"min_available_clients": 2})
     service.pairs.gates.shut(client_id(0))
@@ -122,6 +126,7 @@ def test_two_runs_share_the_clients_that_are_there(service: StandingService) -> 
     assert service.outcome(first) == "finished"
 
 
+@pytest.mark.slow
 def test_a_client_of_an_older_minor_version_takes_part_as_ever(service: StandingService) -> None:
     service.pairs.configure(data={"num_clients": 1}, run={"num_rounds": 1})
     service.start()
