@@ -7,7 +7,11 @@ count, as it does in `ru_maxrss`. Where it may be told to begin anew, the peak o
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
+
+_STATUS_BYTES = 8192
+"""More than the kernel says of a process; both files are read and written for each task, so it is done plainly."""
+
+_FORGET = b"5"
 
 Pid = int | str | None
 """A process, `self` for this one; None for one that has not been started."""
@@ -16,18 +20,19 @@ Pid = int | str | None
 def peak_rss_bytes(pid: Pid = "self") -> int | None:
     """Return a process's own peak resident memory (VmHWM), None where the system does not say."""
     try:
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError):
+        with open(f"/proc/{pid}/status", "rb", buffering=0) as status:
+            content = status.read(_STATUS_BYTES)
+    except OSError:
         return None
-    return None
+    _, found, behind = content.partition(b"VmHWM:")
+    return int(behind.split(None, 1)[0]) * 1024 if found else None
 
 
 def forget_peak(pid: Pid) -> bool:
     """Let a process's peak begin anew at what it holds now; False where that is not allowed."""
     try:
-        Path(f"/proc/{pid}/clear_refs").write_text("5")
+        with open(f"/proc/{pid}/clear_refs", "wb", buffering=0) as command:
+            command.write(_FORGET)
     except OSError:
         return False
     return True
