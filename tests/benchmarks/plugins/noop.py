@@ -99,6 +99,7 @@ class KeeperClient(NoopClient):
     """Computes nothing as well, and counts its rounds in a state of its own."""
 
     def start(self, context: Any) -> None:
+        super().start(context)
         self._state = np.zeros(self.config.state_bytes, np.uint8)
 
     def arrays(self) -> dict[str, np.ndarray]:
