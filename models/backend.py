@@ -20,6 +20,8 @@ class Backend:
     device: Any = None
     notes: tuple[str, ...] = ()
     """What to tell people once the samples are prepared."""
+    computed_by: str = ""
+    """What computes features, known once the samples are prepared; empty where nothing does."""
 
     def __init__(self, spec: RunSpec, method: Method, config: Any) -> None:
         self.spec = spec

@@ -57,6 +57,7 @@ class NumpyBackend(Backend):
         test_x, of_test = self._features(session, data.test_x)
         held = {**of_train, **of_test}
         num_new = len(held.keys() - self._held.keys())
+        self.computed_by = f"onnxruntime, {session.provider}"
         self.notes = (f"features of {num_new} new samples by {session.provider}, {session.versions}",)
         self._held = held
         return dataclasses.replace(data, train_x=train_x, test_x=test_x)

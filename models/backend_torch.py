@@ -26,6 +26,7 @@ class TorchBackend(Backend):
         super().__init__(spec, method, config)
         seeding.set_threads(threads)
         self.device = _pick_device(device)
+        self.computed_by = f"torch, {self.device}"
 
     def build_net(self, samples: np.ndarray, client: str, shelf: NetShelf | None) -> nets.Net:
         """Return the run's net with the layers that the method adds, on the device."""

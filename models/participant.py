@@ -42,6 +42,7 @@ class Announcement:
     feature_dim: int
     num_parameters: int
     num_buffers: int
+    computed_by: str
 
 
 class Evaluation(NamedTuple):
@@ -383,4 +384,5 @@ def _announce(spec: RunSpec, data: ClientData, class_counts: np.ndarray, backend
         feature_dim=spec.model.feature_dim,
         num_parameters=num_parameters,
         num_buffers=num_buffers,
+        computed_by=backend.computed_by,
     )

@@ -59,6 +59,7 @@ class Ready(Message, frozen=True, array_like=True):
     """The client holds data and model for the run; it comes again when its samples have changed.
 
     `class_counts` are train samples per class of the label map, `num_skipped` is what the device has and cannot use.
+    `computed_by` says what computes features there.
     """
 
     tag: ClassVar[int] = 4
@@ -71,6 +72,7 @@ class Ready(Message, frozen=True, array_like=True):
     num_buffers: int
     test_counts: list[int] = []
     num_skipped: int = 0
+    computed_by: str = ""
 
 
 class Task(Message, frozen=True, array_like=True):

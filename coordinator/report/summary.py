@@ -144,7 +144,7 @@ def _spread(durations: Sequence[float | None]) -> dict[str, float | None]:
     return {"median": float(np.median(known)), "p95": float(np.percentile(known, 95))}
 
 
-def _client(ready: Ready) -> dict[str, int]:
+def _client(ready: Ready) -> dict[str, int | str]:
     return {
         "num_train": ready.num_train,
         "num_test": ready.num_test,
@@ -152,6 +152,7 @@ def _client(ready: Ready) -> dict[str, int]:
         "num_classes_held": len(classes_held(ready.class_counts)),
         "num_parameters": ready.num_parameters,
         "num_buffers": ready.num_buffers,
+        "computed_by": ready.computed_by,
     }
 
 

@@ -116,6 +116,7 @@ def test_a_client_without_samples_takes_part(path: Path) -> None:
 def test_the_provider_is_told(path: Path) -> None:
     (note,) = participant(model(path)).notes
     assert note.startswith("features of 6 new samples by CPUExecutionProvider, onnxruntime ")
+    assert participant(model(path)).announcement.computed_by == "onnxruntime, CPUExecutionProvider"
 
 
 def test_another_backbone_than_the_runs_is_refused(path: Path) -> None:

@@ -50,7 +50,7 @@ SAMPLES: dict[str, tuple[messages.Message, Payload | None]] = {
     "Hello": (messages.Hello((1, 3), "client-0", 2**40 + 7, ["5f2b"], {"cpu": "aarch64", "ram_bytes": 2**33}), None),
     "Welcome": (messages.Welcome(7, "demo-1", 10.0, 67_108_864, SPEC, ["5f2b", "91ac"]), None),
     "Constant": (messages.Constant(7, "every_codec", "91ac"), EVERY_CODEC),
-    "Ready": (messages.Ready(7, 337, 112, [34, 0, 303], 50, 21_840, 0, [11, 0, 101], 3), None),
+    "Ready": (messages.Ready(7, 337, 112, [34, 0, 303], 50, 21_840, 0, [11, 0, 101], 3, "torch, cpu"), None),
     "Task": (messages.Task(7, 1, 0, 0, 0), Payload()),
     "Progress": (messages.Progress(7, 3, 0, 11, 22), None),
     "Offer": (messages.Offer(7, 3, 1, 44_700_000), None),
