@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -75,7 +76,7 @@ class Results(list[Result]):
     def __str__(self) -> str:
         """Return a line for each run, below a header."""
         header = Row("run", ["method", "seed", "outcome", "rounds", "last", "best", "up", "down"])
-        return "\n".join(aligned(header, [_row(result) for result in self])) if self else "no runs"
+        return "\n".join(aligned(header, [_row(result) for result in self], sys.maxsize)) if self else "no runs"
 
 
 def default_service() -> Path:
