@@ -46,7 +46,8 @@ class _Figures:
         return content
 
     def _reason(self, path: Path) -> str:
-        return self._reasons.get(".".join(path), "not in the summary")
+        parents = (".".join(path[:depth]) for depth in range(len(path), 0, -1))
+        return next((self._reasons[parent] for parent in parents if parent in self._reasons), "not in the summary")
 
 
 def final_table(summary: Mapping[str, Any]) -> str:
