@@ -129,7 +129,7 @@ def resume(run_id: str, service: Path | None = None) -> str:
 
 
 def cancel(run_id: str, service: Path | None = None) -> str:
-    """Take a run out of the queue, or end one that goes on for good; return what became of it."""
+    """Take a run out of the queue, or end one that goes on; return what became of it."""
     return _done(Cancel(run_id), service).told
 
 

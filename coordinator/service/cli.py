@@ -37,8 +37,8 @@ def add_service_commands(add: Add, add_settings: Callable[[argparse.ArgumentPars
     log = add("log", _log, "print what a run has said")
     log.add_argument("run_dir", type=run_dir, metavar="RUN", help=RUN)
     log.add_argument("--follow", action="store_true", help="go on until the run is over")
-    resume = add("resume", _resume, "queue a run of a service that was stopped or has failed once more")
-    cancel = add("cancel", _cancel, "take a run out of a service's queue, or end it for good")
+    resume = add("resume", _resume, "queue a run of a service that was stopped, cancelled or has failed once more")
+    cancel = add("cancel", _cancel, "take a run out of a service's queue, or end it")
     for command in (resume, cancel):
         command.add_argument("run_id", metavar="RUN", help="its id")
 
