@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -75,7 +76,7 @@ class Results(list[Result]):
     def __str__(self) -> str:
         """Return a line for each run, below a header."""
         header = Row("run", ["method", "seed", "outcome", "rounds", "last", "best", "up", "down"])
-        return "\n".join(aligned(header, [_row(result) for result in self])) if self else "no runs"
+        return "\n".join(aligned(header, [_row(result) for result in self], sys.maxsize)) if self else "no runs"
 
 
 def default_service() -> Path:
@@ -128,7 +129,7 @@ def resume(run_id: str, service: Path | None = None) -> str:
 
 
 def cancel(run_id: str, service: Path | None = None) -> str:
-    """Take a run out of the queue, or end one that goes on for good; return what became of it."""
+    """Take a run out of the queue, or end one that goes on; return what became of it."""
     return _done(Cancel(run_id), service).told
 
 

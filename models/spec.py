@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
@@ -254,6 +255,17 @@ def read_spec(table: Mapping[str, Any]) -> RunSpec:
     return read_section(RunSpec, table, "the coordinator's run")
 
 
+def _choices(kind: Any, value: Any) -> str:
+    """Return the words of which a value may be one, beside what else it may be; nothing if words are not at issue."""
+    if get_origin(kind) is Literal:
+        return " or ".join(map(repr, get_args(kind)))
+    if not isinstance(value, str) or get_origin(kind) not in (Union, UnionType):
+        return ""
+    return " or ".join(
+        _choices(part, value) or f"`{getattr(part, '__origin__', part).__name__}`" for part in get_args(kind)
+    )
+
+
 def _check_value(kind: Any, key: str, value: Any, where: str) -> None:
     """Refuse a value that is not of this type, with what was expected and what came."""
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(value, Mapping):
@@ -262,6 +274,6 @@ def _check_value(kind: Any, key: str, value: Any, where: str) -> None:
     try:
         msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        choices = " or ".join(map(repr, get_args(kind))) if get_origin(kind) is Literal else ""
+        choices = _choices(kind, value)
         expected = f"expected {choices}" if choices else str(error).replace("Expected", "expected", 1)
         raise ConfigError(f"{where}: {key} = {value!r}: {expected}") from None

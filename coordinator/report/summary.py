@@ -27,6 +27,8 @@ from wire.messages import Ready
 PEAKS = ("coordinator", "aggregator", "client", "trainer")
 """The kinds of process whose peak resident memory a summary holds."""
 
+NO_ENERGY = "a simulation measures no energy"
+
 
 @dataclass(frozen=True)
 class Totals:
@@ -108,7 +110,8 @@ def make_summary(
         **privacy_summary(spec.privacy, totals.num_releases, mode),
         "versions": dict(versions),
     }
-    reasons = {"energy.total_j": totals.footprints.energy_reason(), **reasons}
+    energy_reason = NO_ENERGY if mode == "simulate" else totals.footprints.energy_reason()
+    reasons = {"energy.total_j": energy_reason, **reasons}
     return {**summary, "null_reasons": {path: reasons.get(path) or _reason(path, mode) for path in _nulls(summary)}}
 
 
@@ -186,7 +189,7 @@ def _reason(path: str, mode: str) -> str:
         "coordination_s": "no round was completed without a restart",
         "memory": "not measured here",
         "time_s": "nothing travels in a simulation" if mode == "simulate" else "no client has said how long it took",
-        "energy": "no client has measured any",
+        "energy": NO_ENERGY if mode == "simulate" else "no client has measured any",
         "gpu_peak_bytes": "no client has said that it computed on a GPU",
         "clients": "the client has not measured it",
         "privacy": f"the accounting library is not installed here: {EXTRA}",

@@ -46,7 +46,8 @@ class _Figures:
         return content
 
     def _reason(self, path: Path) -> str:
-        return self._reasons.get(".".join(path), "not in the summary")
+        parents = (".".join(path[:depth]) for depth in range(len(path), 0, -1))
+        return next((self._reasons[parent] for parent in parents if parent in self._reasons), "not in the summary")
 
 
 def final_table(summary: Mapping[str, Any]) -> str:
@@ -152,23 +153,23 @@ def _shown(figure: Any, show: Show) -> str:
     return show(figure) if figure != "" else ""
 
 
-def aligned(header: Row, rows: Sequence[Row]) -> list[str]:
-    """Return the lines of a section: labels to the left, cells to the right of their columns."""
+def aligned(header: Row, rows: Sequence[Row], width: int = WIDTH) -> list[str]:
+    """Return the lines of a section, at most so wide: labels to the left, cells to the right of their columns."""
     num_columns = len(header.cells)
     whole = [row for row in (header, *rows) if row.cells]
     label_width = max(len(header.label), *(len(row.label) + 2 for row in rows))
     widths = [max(len(row.cells[column]) for row in whole) for column in range(num_columns)]
 
     def line(label: str, row: Row) -> str:
-        cells = [cell.rjust(width) for cell, width in zip(row.cells, widths, strict=False)]
-        return _shortened("  ".join([label.ljust(label_width), *cells, row.note]).rstrip())
+        cells = [cell.rjust(most) for cell, most in zip(row.cells, widths, strict=False)]
+        return _shortened("  ".join([label.ljust(label_width), *cells, row.note]).rstrip(), width)
 
     return [line(header.label, header), *(line(f"  {row.label}", row) for row in rows)]
 
 
-def _shortened(line: str) -> str:
+def _shortened(line: str, width: int = WIDTH) -> str:
     """Return a line that fits."""
-    if len(line) <= WIDTH:
+    if len(line) <= width:
         return line
     ending = "...)" if line.endswith(")") else "..."
-    return line[: WIDTH - len(ending)] + ending
+    return line[: width - len(ending)] + ending

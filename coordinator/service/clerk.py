@@ -94,7 +94,7 @@ class Clerk:
         if entry.state != "over" or entry.outcome == "finished":
             is_what = "finished" if entry.outcome == "finished" else entry.state
             raise ConfigError(
-                f"{order.run_id}: expected a run that was stopped or has failed, got one that is {is_what}"
+                f"{order.run_id}: expected a run that was stopped, cancelled or has failed, got one that is {is_what}"
             )
         self._service.put(Plan.read(self._folder(order.run_id)))
         return Done(order.run_id, "queued")

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from coordinator.run_folder import RunFolder
+
 RUN = "the run's folder, or its id in a service"
 
 FOLLOW_S = 0.2
@@ -35,8 +37,8 @@ def add_service_commands(add: Add, add_settings: Callable[[argparse.ArgumentPars
     log = add("log", _log, "print what a run has said")
     log.add_argument("run_dir", type=run_dir, metavar="RUN", help=RUN)
     log.add_argument("--follow", action="store_true", help="go on until the run is over")
-    resume = add("resume", _resume, "queue a run of a service that was stopped or has failed once more")
-    cancel = add("cancel", _cancel, "take a run out of a service's queue, or end it for good")
+    resume = add("resume", _resume, "queue a run of a service that was stopped, cancelled or has failed once more")
+    cancel = add("cancel", _cancel, "take a run out of a service's queue, or end it")
     for command in (resume, cancel):
         command.add_argument("run_id", metavar="RUN", help="its id")
 
@@ -112,12 +114,20 @@ def _log(args: argparse.Namespace) -> int:
     with folder.log_path.open("a+", encoding="utf-8", errors="replace") as log:
         log.seek(0)
         while True:
-            is_over = bool(folder.read_summary())
+            is_over = _is_over(folder)
             sys.stdout.write(log.read())
             sys.stdout.flush()
             if is_over or not args.follow:
                 return ExitCode.FINISHED
             time.sleep(FOLLOW_S)
+
+
+def _is_over(folder: RunFolder) -> bool:
+    """Say whether a run has ended: its service's queue knows, also of one that never began; otherwise its summary."""
+    from coordinator.service.queue import Queue
+
+    entry = Queue(folder.path.resolve().parents[1]).get(folder.run_id)
+    return entry.state == "over" if entry is not None else bool(folder.read_summary())
 
 
 def _resume(args: argparse.Namespace) -> int:

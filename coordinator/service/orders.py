@@ -46,14 +46,14 @@ class Stop(Message, frozen=True, array_like=True):
 
 
 class Resume(Message, frozen=True, array_like=True):
-    """Queue a run that was stopped or has failed once more."""
+    """Queue a run that was stopped, cancelled or has failed once more."""
 
     tag: ClassVar[int] = 99
     run_id: str
 
 
 class Cancel(Message, frozen=True, array_like=True):
-    """Take a run out of the queue, or end one that goes on for good."""
+    """Take a run out of the queue, or end one that goes on."""
 
     tag: ClassVar[int] = 100
     run_id: str

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from coordinator.config import Seconds, TransportSection, check_transport
+from coordinator.config import RunConfig, Seconds, TransportSection, check_transport
 from models.settings import read_tables, refusal, source_of
-from models.spec import Positive, Section, read_section
+from models.spec import ConfigError, Positive, Section, read_section
 
 
 class ServiceSection(Section, frozen=True):
@@ -39,8 +39,20 @@ def load(path: Path | None, settings: Sequence[str]) -> ServiceConfig:
         ConfigError: the text names the key, what was expected and what came.
     """
     where = source_of(path, settings)
-    config = read_section(ServiceConfig, read_tables(path, settings), where)
+    tables = read_tables(path, settings)
+    _check_tables(tables, where)
+    config = read_section(ServiceConfig, tables, where)
     if not config.service.dir:
         raise refusal(where, "service.dir", config.service.dir, "a folder")
     check_transport(config.transport, where)
     return config
+
+
+def _check_tables(tables: Collection[str], where: str) -> None:
+    own = ServiceConfig.__struct_fields__
+    for table in RunConfig.__struct_fields__:
+        if table in tables and table not in own:
+            raise ConfigError(
+                f"{where}: [{table}] belongs to a run: expected --config FILE with `serve`, for that run alone, "
+                "or `coordinator submit` where a service stands"
+            )

@@ -34,6 +34,8 @@ def read_image(file: Path | BinaryIO, channels: int, size: int) -> np.ndarray:
     """
     from PIL import Image, ImageOps, UnidentifiedImageError
 
+    if isinstance(file, Path) and file.exists() and not file.is_file():
+        raise ValueError("not a file")  # to open a pipe would wait for whoever writes to it
     try:
         with Image.open(file) as image:
             return image_array(ImageOps.exif_transpose(image), channels, size)

@@ -129,6 +129,8 @@ def test_any_other_address_needs_encryption(bind: str) -> None:
         ("run.num_rounds=2.5", "--set [run]: num_rounds = 2.5: expected `int`, got `float`"),
         ("run.seed=-1", "--set [run]: seed = -1: expected `int` >= 0"),
         ("run.seed=9223372036854775808", "seed = 9223372036854775808: expected `int` <= 9223372036854775807"),
+        ("simulation.batched=maybe", "--set [simulation]: batched = 'maybe': expected `bool` or 'auto'"),
+        ("data.public_per_class=some", "--set [data]: public_per_class = 'some': expected `int` or 'auto'"),
         ("run.store=tape", "--set [run]: store = 'tape': expected 'disk' or 'memory'"),
         ("run.name=../up", "--set [run]: name = '../up': expected nothing, or 1 to 64 letters"),
         ("run.dir=", "--set [run]: dir = '': expected a folder"),

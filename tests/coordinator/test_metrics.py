@@ -333,6 +333,7 @@ def test_every_null_has_a_reason() -> None:
         "gpu_peak_bytes", *(f"clients.{client}.{figure}" for client in READY for figure in (*PEAKS, "energy_j")),
     }  # fmt: skip
     assert all(summary["null_reasons"].values())
+    assert summary["null_reasons"]["energy.total_j"] == "a simulation measures no energy"
 
 
 def test_a_caller_may_know_the_reason_better() -> None:

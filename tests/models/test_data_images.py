@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import msgspec
@@ -5,6 +6,7 @@ import numpy as np
 import pytest
 
 from models.data import dataset_classes, load_client_data, load_dataset
+from models.datasets.pixels import read_image
 from models.spec import ConfigError, DataConfig
 from tests.models.small_run import make_spec
 
@@ -209,3 +211,10 @@ def test_channels_are_normalised_as_the_run_says(tmp_path: Path) -> None:
     assert part.x[0, :, 0, 0].tolist() == [1.0, -2.0, 0.0]
     with pytest.raises(ConfigError, match="mean and std: expected 3 numbers each, one for a channel, got 1 and 1"):
         load_dataset(msgspec.structs.replace(config, mean=[0.5], std=[1.0]))
+
+
+@pytest.mark.timeout(10)
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.png")
+    with pytest.raises(ValueError, match="not a file"):
+        read_image(tmp_path / "pipe.png", 1, 4)

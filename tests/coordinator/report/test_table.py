@@ -117,3 +117,8 @@ def test_no_line_is_wider_than_the_table_may_be(length: int) -> None:
         f"accuracy_by_rule.{'r' * length}.best": "why " * length,
     }
     assert max(map(len, final_table(content).splitlines())) <= WIDTH == 100
+
+
+def test_what_is_part_of_a_null_has_its_reason() -> None:
+    content = {**summary(), "wire": None, "null_reasons": {"wire": "nothing travels"}}
+    assert line_of(final_table(content), "in rounds")[-1].strip() == "n/a (nothing travels)"

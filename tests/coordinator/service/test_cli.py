@@ -10,6 +10,7 @@ import pytest
 
 from coordinator import cli, client_api
 from coordinator.service.orders import RunState
+from coordinator.service.queue import Entry, Queue
 from models.spec import ConfigError
 from tests.coordinator.stores import stored_run
 from wire.exit_codes import ExitCode
@@ -90,3 +91,31 @@ def test_a_log_is_followed_until_its_run_is_over(
     monkeypatch.setattr("time.sleep", pass_time)
     assert cli.main(["log", str(folder.path), "--follow"]) == ExitCode.FINISHED
     assert capsys.readouterr().out == "begun\nover\n"
+
+
+def test_the_log_of_a_run_that_never_began_ends_when_it_is_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = stored_run(tmp_path / "runs", "serve")
+    queue = Queue(tmp_path)
+    queue.put(Entry(folder.run_id))
+    monkeypatch.setattr("time.sleep", lambda seconds: queue.put(Entry(folder.run_id, "over", "cancelled")))
+    assert cli.main(["log", str(folder.path), "--follow"]) == ExitCode.FINISHED
+    assert capsys.readouterr().out == ""
+
+
+def test_the_log_of_a_run_that_was_stopped_is_followed_once_it_is_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = stored_run(tmp_path / "runs", "serve")
+    folder.write_summary({"outcome": "interrupted"})
+    queue = Queue(tmp_path)
+    queue.put(Entry(folder.run_id))
+
+    def pass_time(seconds: float) -> None:
+        folder.log_path.write_text("resumed\n")
+        queue.put(Entry(folder.run_id, "over", "finished"))
+
+    monkeypatch.setattr("time.sleep", pass_time)
+    assert cli.main(["log", str(folder.path), "--follow"]) == ExitCode.FINISHED
+    assert capsys.readouterr().out == "resumed\n"
