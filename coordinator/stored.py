@@ -116,6 +116,8 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
     Raises:
         ConfigError: there is no store, or it cannot be read.
     """
+    if not path.exists():
+        raise ConfigError(f"{path.parent}: there is no {path.name}: the run has not begun, or was kept in memory alone")
     address = f"{path.resolve().as_uri()}?mode=ro"
     try:
         with closing(sqlite3.connect(address, uri=True, isolation_level=None)) as connection:

@@ -38,7 +38,7 @@ from wire.encoding import decode, encode, encoded_bytes, framed_bytes
 from wire.errors import DecodeError
 from wire.exit_codes import ExitCode
 from wire.limits import PIPE_BYTES
-from wire.messages import Goodbye, Hello, Message, Ping, Progress, Ready, Standby, Update, Welcome
+from wire.messages import Decline, Goodbye, Hello, Message, Ping, Progress, Ready, Standby, Update, Welcome
 from wire.sockets.child import Child
 from wire.sockets.knock import mechanism_at
 from wire.sockets.names import look_up
@@ -245,6 +245,7 @@ class ClientApp:
             message = Ping(*self._meter.peaks_bytes(), message.waits_for, self._meter.vitals())
         elif isinstance(message, Goodbye):
             message = Goodbye(message.reason[:200], *self._meter.peaks_bytes(), self._meter.vitals())
+        if isinstance(message, Decline | Goodbye):
             self._meter.left()
         if self._dealer is not None:
             self._dealer.send(encode(message))

@@ -122,10 +122,8 @@ class Clerk:
         if hosted is None:
             return state
         round, told = hosted.where
-        declined = (f"; declined by {client}: {why}" for client, (_, why) in sorted(hosted.declined.items()))
-        return msgspec.structs.replace(
-            state, round=round, clients=sorted(hosted.clients), told=told + "".join(declined)
-        )
+        told = "; ".join(filter(None, (told, hosted.told_of_declined)))
+        return msgspec.structs.replace(state, round=round, clients=sorted(hosted.clients), told=told)
 
     def _why_queued(self, config: RunConfig) -> str:
         """Say what a run waits for that is not started yet, and which requirement fails on how many clients."""

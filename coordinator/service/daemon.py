@@ -208,7 +208,7 @@ class Service:
     async def _see_through(self, hosted: Hosted) -> None:
         reason = ""
         try:
-            outcome = await hosted.run()
+            outcome, reason = await hosted.run(), hosted.reason
         except Exception as error:  # a fault in one run is nothing to the others
             outcome, reason = "failed", f"internal error: {type(error).__name__}: {error}"
             say("".join(traceback.format_exception(error)))
@@ -251,6 +251,8 @@ class Service:
             if hosted is not None and message.run == run_token(hosted.run_id):
                 hosted.let_go(guest, message.reason)
                 self.fill()
+                if not hosted.clients:
+                    hosted.fail(f"nobody is left to take part: {hosted.told_of_declined}")
         elif hosted is not None:
             hosted.hear(arrival)
         elif isinstance(message, Ping):

@@ -129,7 +129,9 @@ class Hosted:
         """
         self.plan = plan
         self.clients: set[str] = set()
-        self.declined: dict[str, tuple[int, str]] = {}
+        self.reason = ""
+        """Why it failed, where the service has ended it."""
+        self._declined: dict[str, tuple[int, str]] = {}
         self._outcome = ""
         self._passage = Passage(door)
         with contextlib.ExitStack() as opened:
@@ -158,6 +160,11 @@ class Hosted:
         return 0 if self.is_over else self.plan.config.data.num_clients - len(self.clients)
 
     @property
+    def told_of_declined(self) -> str:
+        """Who declined it and why, in words."""
+        return "; ".join(f"declined by {client}: {why}" for client, (_, why) in sorted(self._declined.items()))
+
+    @property
     def where(self) -> tuple[int, str]:
         """The round in hand, and what it waits for."""
         return self._coordinator.where
@@ -173,6 +180,12 @@ class Hosted:
         if not self.is_over:
             self._outcome = outcome
             asyncio.get_running_loop().call_soon(self._coordinator.end, ExitCode.INTERRUPTED, reason)
+
+    def fail(self, reason: str) -> None:
+        """End it early, as one that cannot go on."""
+        if not self.is_over:
+            self.reason = reason
+            asyncio.get_running_loop().call_soon(self._coordinator.end, ExitCode.FAILED, reason)
 
     def take_in(self, guest: Guest) -> None:
         """Let a client that was in no run have a part in this one."""
@@ -201,9 +214,9 @@ class Hosted:
         """Take note that a client declined, for as long as its process lives."""
         self._display.note(f"{guest.client} declined: {reason}")
         self.clients.discard(guest.client)
-        self.declined[guest.client] = (guest.hello.incarnation, reason)
+        self._declined[guest.client] = (guest.hello.incarnation, reason)
         self._passage.hear(dataclasses.replace(guest.arrival, message=Goodbye(f"it declined: {reason}"[:200])))
 
     def may_have(self, guest: Guest) -> bool:
         """Say whether a client has not declined."""
-        return self.declined.get(guest.client, (None, ""))[0] != guest.hello.incarnation
+        return self._declined.get(guest.client, (None, ""))[0] != guest.hello.incarnation

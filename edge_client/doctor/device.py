@@ -95,7 +95,7 @@ def _disk(folder: Path) -> Finding:
 
     there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     free = psutil.disk_usage(str(there)).free
-    told, figures = f"{_gib(free)} free in {there}", {"free_bytes": float(free)}
+    told, figures = f"{_gib(free)} free in {there}", {"free_bytes": free}
     if not os.access(there, os.W_OK | os.X_OK):
         return Finding("disk", f"{told}, which may not be written to", f"chown {there}", ExitCode.BAD_CONFIG, figures)
     advice = "make room: states, keys and run constants are kept there" if free < SHORT_BYTES else ""

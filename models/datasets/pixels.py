@@ -14,6 +14,9 @@ import numpy as np
 
 from models.spec import ConfigError
 
+MAX_PIXELS = 50_000_000
+"""A larger image is refused before it is decoded, which would take more memory than a board has."""
+
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -30,7 +33,7 @@ def read_image(file: Path | BinaryIO, channels: int, size: int) -> np.ndarray:
     """Return the image of a file, float32 [channels, size, size] in 0..1.
 
     Raises:
-        ValueError: it is not an image, is cut short, or has a range that is not known.
+        ValueError: it is not an image, is cut short, is too large, or has a range that is not known.
     """
     from PIL import Image, ImageOps, UnidentifiedImageError
 
@@ -38,11 +41,17 @@ def read_image(file: Path | BinaryIO, channels: int, size: int) -> np.ndarray:
         raise ValueError("not a file")  # to open a pipe would wait for whoever writes to it
     try:
         with Image.open(file) as image:
+            _check_size(image)
             return image_array(ImageOps.exif_transpose(image), channels, size)
     except UnidentifiedImageError:
         raise ValueError("not an image") from None
     except Exception as error:  # a broken file makes a decoder raise anything
         raise ValueError(str(error) or type(error).__name__) from None
+
+
+def _check_size(image: Image) -> None:
+    if image.width * image.height > MAX_PIXELS:
+        raise ValueError(f"expected at most {MAX_PIXELS:,} pixels, got {image.width} x {image.height}")
 
 
 def image_array(image: Image, channels: int, size: int) -> np.ndarray:

@@ -52,7 +52,7 @@ def test_a_run_that_was_kept_in_memory_is_gone(tmp_path: Path) -> None:
 
 def test_a_folder_without_a_store_or_with_nothing_in_it_is_refused(tmp_path: Path) -> None:
     folder = RunFolder.create(load(None, [f"run.dir={tmp_path}"]), "20260131-235959")
-    assert "store.sqlite: expected the store of a run: " in refused(folder)
+    assert "there is no store.sqlite: the run has not begun" in refused(folder)
     Store(folder.store_path, call, unexpected).close()
     assert refused(folder).endswith("the run ended before anything was stored; start it anew")
 

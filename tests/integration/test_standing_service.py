@@ -111,6 +111,17 @@ def test_a_client_declines_what_it_lacks_and_stays_for_the_next_run(service: Sta
 
 
 @pytest.mark.slow
+def test_a_run_that_everybody_declines_fails_and_holds_nobody_up(service: StandingService) -> None:
+    service.start()
+    for index in range(2):
+        service.client(index, plugins=[])
+    run_id = service.submit()
+    assert service.outcome(run_id) == "failed"
+    assert service.state(run_id).told.startswith(f"nobody is left to take part: declined by {client_id(0)}: the run")
+    assert service.summary(run_id)["outcome"] == "failed"
+
+
+@pytest.mark.slow
 def test_two_runs_share_the_clients_that_are_there(service: StandingService) -> None:
     service.pairs.configure(data={"num_clients": 4}, round={"min_available_clients": 2})
     service.pairs.gates.shut(client_id(0))

@@ -218,3 +218,10 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.png")
     with pytest.raises(ValueError, match="not a file"):
         read_image(tmp_path / "pipe.png", 1, 4)
+
+
+def test_an_image_that_would_fill_the_memory_is_not_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Image.new("L", (30, 20)).save(tmp_path / "large.png")
+    monkeypatch.setattr("models.datasets.pixels.MAX_PIXELS", 599)
+    with pytest.raises(ValueError, match="expected at most 599 pixels, got 30 x 20"):
+        read_image(tmp_path / "large.png", 1, 4)

@@ -64,7 +64,7 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
         read_run(folder.path)
     folder.store_path.unlink()
     folder.histogram_path.unlink()
-    with pytest.raises(ConfigError, match=r"store\.sqlite: expected the store of a run"):
+    with pytest.raises(ConfigError, match=r"there is no store\.sqlite: the run has not begun"):
         read_run(folder.path)
 
 
