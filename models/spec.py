@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping
-from types import UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 
@@ -259,7 +258,7 @@ def _choices(kind: Any, value: Any) -> str:
     """Return the words of which a value may be one, beside what else it may be; nothing if words are not at issue."""
     if get_origin(kind) is Literal:
         return " or ".join(map(repr, get_args(kind)))
-    if not isinstance(value, str) or get_origin(kind) not in (Union, UnionType):
+    if not isinstance(value, str) or not any(get_origin(part) is Literal for part in get_args(kind)):
         return ""
     return " or ".join(
         _choices(part, value) or f"`{getattr(part, '__origin__', part).__name__}`" for part in get_args(kind)
