@@ -113,6 +113,7 @@ class Conductor:
             self._ledger.device(client, profile)
         self._ledger.replay(self._record.lines())
         self._ledger.refused_before(standing.refusals)
+        self._ledger.init_before(standing.init)
         self._num_train = standing.num_train
         constants = await self._begin_half(standing)
         self._digests = {constant.name: constant.digest for constant in constants}

@@ -313,7 +313,7 @@ class Coordinator:
     def _on_constant_sent(self, client: str, message: ConstantMessage, frames: Frames) -> None:
         _, packed = decode(frames)
         assert packed is not None
-        self._ledger.init_sent(client, self._cost(packed, frames))
+        self._record.put_init(self._ledger.init_sent(client, self._cost(packed, frames)))
 
     # Rounds
 

@@ -120,10 +120,15 @@ class Ledger:
         self._known_classes = set(known_classes)
         self._num_completed = 1
 
-    def init_sent(self, client: str, cost: Cost) -> None:
-        """Count a run constant that went to a client."""
+    def init_sent(self, client: str, cost: Cost) -> Traffic:
+        """Count a run constant that went to a client, and return what all of them have come to."""
         self._clients.add(client)
         self._init = self._init.plus(Traffic.of(cost))
+        return self._init
+
+    def init_before(self, init: Traffic) -> None:
+        """Go on from the run constants that an earlier process has sent, if that is more than its lines say."""
+        self._init = max(self._init, init, key=lambda sent: sent.encoded_bytes)
 
     def round_opened(self, round: int, at: float, resumed: bool = False) -> None:
         """Begin a round; the durations of one that was opened before a restart are not known."""
@@ -300,7 +305,7 @@ class Ledger:
             self._footprints.book(line)
             self._account_of(line).book(line)
             return
-        self._init = max(self._init, line.init, key=lambda init: init.encoded_bytes)
+        self.init_before(line.init)
         self.refused_before(line.refusals)
         if line.simulated_at_s is not None:
             self.simulated_at_s = max(line.simulated_at_s, self.simulated_at_s or 0.0)

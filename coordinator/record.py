@@ -23,7 +23,7 @@ from coordinator.run_folder import RunFolder
 from coordinator.server_half import Constant
 from coordinator.standing import read_standing, stored_lines
 from coordinator.store import SPILL_BYTES, RoundRecord, Store, StoredUpdate, StoreError
-from coordinator.tally import Refusals
+from coordinator.tally import Refusals, Traffic
 from models.client_states import drop_states
 from models.methods import find
 from models.settings import read_toml
@@ -197,6 +197,10 @@ class RunRecord:
         if self._announced.get(client) != ready:
             self._announced[client] = ready
             self._store.put_client(client, bytes(encode(ready)[0]))
+
+    def put_init(self, init: Traffic) -> None:
+        """Store what run constants have come to: a client that has one by now is not sent it again."""
+        self._store.put_meta("init", msgspec.json.encode(init).decode())
 
     def put_num_train(self, num_train: int) -> None:
         """Store how many train samples the run had when its first round opened."""

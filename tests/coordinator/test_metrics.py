@@ -259,6 +259,14 @@ def test_refusals_and_constants_are_counted() -> None:
     assert summary["init"] == {"elements": 20, "payload_bytes": 80, "encoded_bytes": 140, "wire_bytes": 148}
 
 
+def test_run_constants_that_an_earlier_process_has_sent_are_counted_once() -> None:
+    earlier, accounts = ledger(), ledger()
+    sent = earlier.init_sent("ann", Cost(10, 40, 70, 74))
+    accounts.init_before(sent)
+    accounts.init_before(sent)
+    assert accounts.init_sent("bob", Cost(10, 40, 70, 74)).encoded_bytes == 140
+
+
 @pytest.mark.parametrize("rounds_first", [False, True])
 def test_replay_ends_in_the_same_summary(rounds_first: bool) -> None:
     book = whole_run()
