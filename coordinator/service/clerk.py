@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from coordinator.config import RunConfig, read
+from coordinator.privacy import require_accounting
 from coordinator.run_folder import RunFolder
 from coordinator.service.hosted import Plan
 from coordinator.service.orders import Cancel, Done, ListRuns, Resume, Runs, RunState, Stop, Submit
@@ -62,6 +63,7 @@ class Clerk:
             raise refusal(where, "report.dashboard", config.report.dashboard, "nothing in a run of a service")
         if config.run.store == "memory":
             raise refusal(where, "run.store", config.run.store, "'disk', since a service goes on with its runs")
+        require_accounting(config.privacy)
         own, folder = self._service.config.transport, self._service.config.folder / "runs"
         transport = msgspec.structs.replace(own, heartbeat_s=config.transport.heartbeat_s)
         run = msgspec.structs.replace(config.run, dir=str(folder))

@@ -1,0 +1,51 @@
+"""A standing coordinator in this very process: no clients, no aggregator at hand."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from coordinator.service.clerk import Clerk
+from coordinator.service.daemon import Service
+from coordinator.service.orders import Done, Submit
+from coordinator.service.settings import ServiceConfig, load
+from coordinator.service.spare import SpareAggregator
+
+UP_S = 10.0
+
+
+def settings(folder: Path, *more: str) -> ServiceConfig:
+    """Return those of a service in this folder, whose path must be short enough for a socket."""
+    return load(None, [f"service.dir={folder}", "transport.bind=127.0.0.1:0", "transport.security=none", *more])
+
+
+@contextlib.asynccontextmanager
+async def standing(config: ServiceConfig) -> AsyncIterator[Service]:
+    """Have a service stand for as long as this is entered."""
+    up = asyncio.Event()
+
+    async def prepare(spare: SpareAggregator) -> None:
+        up.set()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SpareAggregator, "prepare", prepare)
+        service = Service(config, config.folder, None)
+        serving = asyncio.ensure_future(service.run())
+        await asyncio.wait_for(up.wait(), UP_S)
+        try:
+            yield service
+        finally:
+            signal.raise_signal(signal.SIGTERM)
+            await serving
+
+
+async def submitted(service: Service, *settings: str) -> str:
+    """Submit a run, and return its id."""
+    done = await Clerk(service).carry_out(Submit({}, list(settings), "run.toml"))
+    assert isinstance(done, Done)
+    return done.run_id
