@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from coordinator.config import RunConfig, read
-from coordinator.privacy import require_accounting
 from coordinator.run_folder import RunFolder
 from coordinator.service.hosted import Plan
 from coordinator.service.orders import Cancel, Done, ListRuns, Resume, Runs, RunState, Stop, Submit
 from coordinator.service.queue import Entry
 from coordinator.service.requirements import count_unmet, unmet
 from models.data import dataset_classes
-from models.settings import read_toml, refusal
+from models.settings import read_toml
 from models.spec import ConfigError, nearest
 from wire.messages import Message
 
@@ -50,24 +49,12 @@ class Clerk:
         return await self._duties[type(order)](order)
 
     async def _submit(self, order: Submit) -> Done:
-        config = self._settled(read(order.tables, order.settings, order.where), order.where)
+        config = self._service.config.over(read(order.tables, order.settings, order.where), order.where)
         classes = await asyncio.to_thread(dataset_classes, config.data)
         spec = config.spec("", classes)
         folder = RunFolder.create(config, time.strftime("%Y%m%d-%H%M%S"))
         self._service.put(Plan(folder, config, msgspec.structs.replace(spec, run_id=folder.run_id)))
         return Done(folder.run_id, str(folder.path.resolve()))
-
-    def _settled(self, config: RunConfig, where: str) -> RunConfig:
-        """Return a run's settings with the service's own in their place."""
-        if config.report.dashboard:
-            raise refusal(where, "report.dashboard", config.report.dashboard, "nothing in a run of a service")
-        if config.run.store == "memory":
-            raise refusal(where, "run.store", config.run.store, "'disk', since a service goes on with its runs")
-        require_accounting(config.privacy)
-        own, folder = self._service.config.transport, self._service.config.folder / "runs"
-        transport = msgspec.structs.replace(own, heartbeat_s=config.transport.heartbeat_s)
-        run = msgspec.structs.replace(config.run, dir=str(folder))
-        return msgspec.structs.replace(config, run=run, transport=transport)
 
     async def _list(self, order: ListRuns) -> Runs:
         entries = [self._entry(order.run_id)] if order.run_id else self._service.queue.entries[-MOST_RUNS:]
@@ -98,7 +85,7 @@ class Clerk:
             raise ConfigError(
                 f"{order.run_id}: expected a run that was stopped, cancelled or has failed, got one that is {is_what}"
             )
-        self._service.put(Plan.read(self._folder(order.run_id)))
+        self._service.put(Plan.read(self._folder(order.run_id), self._service.config))
         return Done(order.run_id, "queued")
 
     def _entry(self, run_id: str) -> Entry:

@@ -166,7 +166,7 @@ class Service:
             if entry.state == "over":
                 continue
             try:
-                plan = Plan.read(RunFolder.open(self.config.folder / "runs" / entry.run_id))
+                plan = Plan.read(RunFolder.open(self.config.folder / "runs" / entry.run_id), self.config)
             except ConfigError as error:
                 self._book_over(entry.run_id, "failed", str(error))
                 continue

@@ -17,8 +17,10 @@ from coordinator.record import RunRecord, outcome_of
 from coordinator.run_folder import RunFolder
 from coordinator.server_half import Spare
 from coordinator.service.foyer import Guest
+from coordinator.service.settings import ServiceConfig
 from coordinator.turned_away import TurnedAway
 from models.data import dataset_classes
+from models.settings import source_of
 from models.spec import RunSpec
 from wire.exit_codes import ExitCode
 from wire.messages import Goodbye
@@ -34,13 +36,13 @@ class Plan:
     spec: RunSpec
 
     @classmethod
-    def read(cls, folder: RunFolder) -> Plan:
-        """Return what the folder of a submitted run holds.
+    def read(cls, folder: RunFolder, service: ServiceConfig) -> Plan:
+        """Return what the folder of a submitted run holds, with what the service says now.
 
         Raises:
             ConfigError: it cannot be read, or its settings are none any more.
         """
-        config = load(folder.config_path, ())
+        config = service.over(load(folder.config_path, ()), source_of(folder.config_path, ()))
         return cls(folder, config, config.spec(folder.run_id, dataset_classes(config.data)))
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+import msgspec
+
 from coordinator.config import RunConfig, Seconds, TransportSection, check_transport
+from coordinator.privacy import require_accounting
 from models.settings import read_tables, refusal, source_of
 from models.spec import ConfigError, Positive, Section, read_section
 
@@ -30,6 +33,21 @@ class ServiceConfig(Section, frozen=True):
     def folder(self) -> Path:
         """Where the service keeps everything."""
         return Path(self.service.dir).expanduser()
+
+    def over(self, config: RunConfig, where: str) -> RunConfig:
+        """Return a run's settings with the service's own in their place; `where` is what an error calls the run's.
+
+        Raises:
+            ConfigError: a service does not have such a run.
+        """
+        if config.report.dashboard:
+            raise refusal(where, "report.dashboard", config.report.dashboard, "nothing in a run of a service")
+        if config.run.store == "memory":
+            raise refusal(where, "run.store", config.run.store, "'disk', since a service goes on with its runs")
+        require_accounting(config.privacy)
+        run = msgspec.structs.replace(config.run, dir=str(self.folder / "runs"))
+        transport = msgspec.structs.replace(self.transport, heartbeat_s=config.transport.heartbeat_s)
+        return msgspec.structs.replace(config, run=run, transport=transport)
 
 
 def load(path: Path | None, settings: Sequence[str]) -> ServiceConfig:

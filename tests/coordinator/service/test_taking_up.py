@@ -1,0 +1,39 @@
+"""What a service makes of the runs that an earlier process left."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from coordinator.config import load
+from coordinator.run_folder import RunFolder
+from coordinator.service.queue import Entry, Queue
+from coordinator.service.settings import ServiceConfig
+from tests.coordinator.service.in_process import settings, standing
+
+
+@pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder whose name is short enough for a socket."""
+    return tmp_path_factory.mktemp("service")
+
+
+def left(config: ServiceConfig, *more: str) -> RunFolder:
+    """Leave a queued run in a service's folder."""
+    run = RunFolder.create(config.over(load(None, more), "run.toml"), "20260131-235959")
+    Queue(config.folder).put(Entry(run.run_id))
+    return run
+
+
+def test_a_run_follows_the_service_as_it_is_set_now(folder: Path) -> None:
+    run = left(settings(folder), "transport.heartbeat_s=3.0")
+    changed = settings(folder, "transport.max_message_bytes=100000")
+
+    async def main() -> None:
+        async with standing(changed) as service:
+            transport = service.plans[run.run_id].config.transport
+            assert (transport.max_message_bytes, transport.heartbeat_s) == (100_000, 3.0)
+
+    asyncio.run(main())
