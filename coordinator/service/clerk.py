@@ -17,7 +17,7 @@ from coordinator.service.queue import Entry
 from coordinator.service.requirements import count_unmet, unmet
 from models.data import dataset_classes
 from models.settings import read_toml
-from models.spec import ConfigError, nearest
+from models.spec import ConfigError, nearest, read_section
 from wire.messages import Message
 
 if TYPE_CHECKING:
@@ -99,19 +99,20 @@ class Clerk:
         return RunFolder.open(self._service.config.folder / "runs" / run_id)
 
     def _state(self, entry: Entry) -> RunState:
-        folder = self._folder(entry.run_id)
-        tables = read_toml(folder.config_path)
+        folder = RunFolder(self._service.config.folder / "runs" / entry.run_id)
+        method, num_rounds, fault = _facts(folder)
+        told = "; ".join(filter(None, (entry.reason, fault)))
         hosted, plan = self._service.hosted.get(entry.run_id), self._service.plans.get(entry.run_id)
         state = RunState(
-            entry.run_id, str(folder.path.resolve()), tables["method"]["name"], entry.state, entry.outcome,
-            num_rounds=tables["run"]["num_rounds"], told=entry.reason,
+            entry.run_id, str(folder.path.resolve()), method, entry.state, entry.outcome,
+            num_rounds=num_rounds, told=told,
         )  # fmt: skip
         if plan is not None:
             return msgspec.structs.replace(state, told=self._why_queued(plan.config))
         if hosted is None:
             return state
-        round, told = hosted.where
-        told = "; ".join(filter(None, (told, hosted.told_of_declined)))
+        round, waits_for = hosted.where
+        told = "; ".join(filter(None, (waits_for, hosted.told_of_declined)))
         return msgspec.structs.replace(state, round=round, clients=sorted(hosted.clients), told=told)
 
     def _why_queued(self, config: RunConfig) -> str:
@@ -128,3 +129,12 @@ class Clerk:
         reasons += [f"{count} without {fault}" for fault, count in sorted(fails.items())]
         here = f"waiting for clients {num_free}/{config.min_available_clients}, {len(guests)} are here"
         return here + (f": {'; '.join(reasons)}" if reasons else "")
+
+
+def _facts(folder: RunFolder) -> tuple[str, int, str]:
+    """Return a run's method, its number of rounds, and what is wrong with its folder, if anything is."""
+    try:
+        config = read_section(RunConfig, read_toml(folder.config_path), str(folder.config_path))
+    except ConfigError as error:
+        return "", 0, str(error)
+    return str(config.method.get("name", "")), config.run.num_rounds, ""

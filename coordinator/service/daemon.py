@@ -167,10 +167,10 @@ class Service:
                 continue
             try:
                 plan = Plan.read(RunFolder.open(self.config.folder / "runs" / entry.run_id), self.config)
-            except ConfigError as error:
+                ended = plan.folder.read_summary().get("outcome")
+            except (ConfigError, OSError) as error:
                 self._book_over(entry.run_id, "failed", str(error))
                 continue
-            ended = plan.folder.read_summary().get("outcome")
             if entry.state == "running" and ended in ("finished", "failed"):  # but was killed before it was booked
                 self._book_over(entry.run_id, ended, "")
             elif entry.state == "running":
@@ -184,7 +184,7 @@ class Service:
         self.plans.pop(run_id, None)
         try:
             hosted = Hosted(plan, self._modules, self._door, self._spare.take)
-        except StoreError as error:
+        except (ConfigError, StoreError, OSError) as error:
             self._book_over(run_id, "failed", str(error))
             return
         say(f"{run_id} begins")
@@ -237,8 +237,11 @@ class Service:
         """Have what is wanted of the run's figures made by another process, as it takes memory and time."""
         if forms := plan.config.report.forms:
             command = [sys.executable, "-I", "-m", "coordinator.report", str(plan.folder.path), *forms]
-            with plan.folder.log_path.open("ab") as log:
-                self._reporters.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
+            try:
+                with plan.folder.log_path.open("ab") as log:
+                    self._reporters.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
+            except OSError as error:
+                say(f"{plan.folder.run_id} has no report: {error}")
 
     # Clients
 

@@ -127,7 +127,7 @@ class Hosted:
         """Open its record, new or not.
 
         Raises:
-            StoreError: that cannot be done.
+            ConfigError, StoreError, OSError: that cannot be done.
         """
         self.plan = plan
         self.clients: set[str] = set()

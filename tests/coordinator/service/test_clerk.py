@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from coordinator import privacy
+from coordinator.service.clerk import Clerk
+from coordinator.service.orders import ListRuns, Runs
+from coordinator.service.queue import Entry
 from models.spec import ConfigError
 from tests.coordinator.service.in_process import settings, standing, submitted
 
@@ -26,4 +29,23 @@ def test_a_run_whose_noise_cannot_be_accounted_for_is_refused(folder: Path, monk
             assert service.queue.entries == []
 
     monkeypatch.setattr(privacy, "find_spec", lambda name: None)
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("content", [None, "[run", "[method]\nname = 3\n[run]\nnum_rounds = 'many'\n"])
+def test_a_damaged_run_folder_is_told_and_the_others_are_listed(folder: Path, content: str | None) -> None:
+    async def main() -> None:
+        async with standing(settings(folder)) as service:
+            damaged, sound = [await submitted(service) for _ in range(2)]
+            config = folder / "runs" / damaged / "config.toml"
+            service.plans.pop(damaged)
+            service.queue.put(Entry(damaged, "over", "failed", "why"))
+            config.unlink() if content is None else config.write_text(content)
+            runs = await Clerk(service).carry_out(ListRuns())
+            assert isinstance(runs, Runs)
+            one, other = sorted(runs.runs, key=lambda run: run.state == "queued")
+            assert (one.run_id, one.outcome, one.method, one.num_rounds) == (damaged, "failed", "", 0)
+            assert one.told.startswith(f"why; {config}")
+            assert (other.run_id, other.method, other.num_rounds) == (sound, "fedproto", 10)
+
     asyncio.run(main())

@@ -37,3 +37,34 @@ def test_a_run_follows_the_service_as_it_is_set_now(folder: Path) -> None:
             assert (transport.max_message_bytes, transport.heartbeat_s) == (100_000, 3.0)
 
     asyncio.run(main())
+
+
+def test_a_run_whose_figures_are_damaged_has_failed_and_the_others_are_queued(folder: Path) -> None:
+    damaged, sound = left(settings(folder)), left(settings(folder))
+    damaged.summary_path.write_text("{")
+
+    async def main() -> None:
+        async with standing(settings(folder)) as service:
+            assert list(service.plans) == [sound.run_id]
+            entry = service.queue.get(damaged.run_id)
+            assert entry is not None
+            assert (entry.state, entry.outcome) == ("over", "failed")
+            assert "expected the figures of a run" in entry.reason
+
+    asyncio.run(main())
+
+
+def test_a_run_whose_accounts_cannot_be_written_has_failed_and_the_others_are_queued(folder: Path) -> None:
+    unwritable, sound = left(settings(folder)), left(settings(folder))
+    Queue(folder).put(Entry(unwritable.run_id, "running"))
+    unwritable.metrics_path.mkdir()
+
+    async def main() -> None:
+        async with standing(settings(folder)) as service:
+            assert list(service.plans) == [sound.run_id]
+            entry = service.queue.get(unwritable.run_id)
+            assert entry is not None
+            assert (entry.state, entry.outcome) == ("over", "failed")
+            assert "metrics.jsonl" in entry.reason
+
+    asyncio.run(main())
