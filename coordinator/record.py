@@ -91,7 +91,7 @@ class RunRecord:
             start: what a new run starts from, if that is not the method's initial state.
 
         Raises:
-            StoreError: the store cannot be opened, read or written.
+            OSError, StoreError: the store or the accounts cannot be opened, read or written; nothing stays open.
         """
         self.folder = folder
         self.display = display
@@ -109,18 +109,21 @@ class RunRecord:
         """Whether clients have trained together, so that last bits are not those of a run where they did not."""
         num_exchanges = len(find(config.method_name).exchanges)
         self._store = Store(None if self._in_memory else folder.store_path, self._notify, self._failed)
-        if "mode" not in self._store.meta():
-            self._put_first(mode, modules, start)
-        is_encrypted = config.transport.is_encrypted
-        is_told = self._all_have_heard()
-        self.standing = read_standing(self._store, folder.run_id, num_exchanges, is_encrypted, is_told)
+        with contextlib.ExitStack() as opened:
+            opened.callback(self._store.close)
+            if "mode" not in self._store.meta():
+                self._put_first(mode, modules, start)
+            is_encrypted = config.transport.is_encrypted
+            is_told = self._all_have_heard()
+            self.standing = read_standing(self._store, folder.run_id, num_exchanges, is_encrypted, is_told)
+            folder.write_metrics(stored_lines(self._store, num_exchanges))
+            self._metrics = folder.metrics_path.open("a", encoding="utf-8")
+            opened.pop_all()
         self._start_state = self.standing.start_state
         self._announced = dict(self.standing.announced)
         self._turned_away = dict(self.standing.turned_away)
         self._devices: dict[str, Mapping[str, Any]] = dict(self.standing.devices)
         self._peaks: Mapping[str, int | None] = {}
-        folder.write_metrics(stored_lines(self._store, num_exchanges))
-        self._metrics = folder.metrics_path.open("a", encoding="utf-8")
 
     @property
     def start_state(self) -> Packed | None:

@@ -199,3 +199,11 @@ def test_a_record_is_closed_once(folder: RunFolder) -> None:
     record = opened(folder)
     record.close()
     record.close()
+
+
+def test_a_record_that_cannot_be_opened_lets_go_of_its_store(folder: RunFolder) -> None:
+    folder.metrics_path.mkdir()
+    with pytest.raises(OSError, match=r"metrics\.jsonl"):
+        opened(folder)
+    folder.metrics_path.rmdir()
+    opened(folder).close()
