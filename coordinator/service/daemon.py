@@ -16,7 +16,6 @@ import contextlib
 import subprocess
 import sys
 import traceback
-from collections.abc import Collection
 from pathlib import Path
 
 from coordinator.app import end_by
@@ -143,14 +142,21 @@ class Service:
         """Say whether a client is in a run."""
         return self._run_of(guest) is not None
 
-    def free_for(self, config: RunConfig, members: Collection[str] = ()) -> list[Guest]:
-        """Return who may be brought into a run with these members, by id: one for each part of its data."""
+    def free_for(self, config: RunConfig, hosted: Hosted | None = None) -> list[Guest]:
+        """Return who may be brought into a run that goes on or not yet, by id: one for each part of its data."""
         guests = self.foyer.guests
+        members = hosted.clients if hosted is not None else ()
         taken = {data_index(guests[client].device) for client in members if client in guests}
         found = []
         for guest in (guests[client] for client in sorted(guests)):
+            if (
+                self.is_busy(guest)
+                or unmet(config, guest.device)
+                or (hosted is not None and not hosted.may_have(guest))
+            ):
+                continue
             index = data_index(guest.device)
-            if not (self.is_busy(guest) or unmet(config, guest.device) or (index is not None and index in taken)):
+            if index is None or index not in taken:
                 taken.add(index)
                 found.append(guest)
         return found
@@ -201,8 +207,8 @@ class Service:
 
     def _bring(self, hosted: Hosted) -> None:
         """Let a run have the clients that it lacks, as far as they are there."""
-        for guest in self.free_for(hosted.plan.config, hosted.clients):
-            if hosted.num_free > 0 and hosted.may_have(guest):
+        for guest in self.free_for(hosted.plan.config, hosted):
+            if hosted.num_free > 0:
                 hosted.take_in(guest)
 
     async def _see_through(self, hosted: Hosted) -> None:

@@ -1,4 +1,4 @@
-"""A standing coordinator in this very process: no clients, no aggregator at hand."""
+"""A standing coordinator in this very process: no clients but those that a test brings in, no aggregator at hand."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import contextlib
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from coordinator.door import Arrival
 from coordinator.service.clerk import Clerk
 from coordinator.service.daemon import Service
 from coordinator.service.orders import Done, Submit
 from coordinator.service.settings import ServiceConfig, load
 from coordinator.service.spare import SpareAggregator
+from wire.messages import Hello
 
 UP_S = 10.0
 
@@ -49,3 +52,9 @@ async def submitted(service: Service, *settings: str) -> str:
     done = await Clerk(service).carry_out(Submit({}, list(settings), "run.toml"))
     assert isinstance(done, Done)
     return done.run_id
+
+
+def come(service: Service, client: str, **device: Any) -> None:
+    """Let a client that stays say hello."""
+    hello = Hello((1, 3), client, 1, device=device)
+    service.foyer.take(Arrival(client.encode(), None, hello, None, [], None), asyncio.get_running_loop().time())
