@@ -79,14 +79,19 @@ class Clerk:
         return Done(run_id, self._entry(run_id).outcome)
 
     async def _resume(self, order: Resume) -> Done:
-        entry = self._entry(order.run_id)
+        self._see_may_resume(order.run_id)
+        plan = await asyncio.to_thread(Plan.read, self._folder(order.run_id), self._service.config)
+        self._see_may_resume(order.run_id)  # also after another order that came meanwhile
+        self._service.put(plan)
+        return Done(order.run_id, "queued")
+
+    def _see_may_resume(self, run_id: str) -> None:
+        entry = self._entry(run_id)
         if entry.state != "over" or entry.outcome == "finished":
             is_what = "finished" if entry.outcome == "finished" else entry.state
             raise ConfigError(
-                f"{order.run_id}: expected a run that was stopped, cancelled or has failed, got one that is {is_what}"
+                f"{run_id}: expected a run that was stopped, cancelled or has failed, got one that is {is_what}"
             )
-        self._service.put(Plan.read(self._folder(order.run_id), self._service.config))
-        return Done(order.run_id, "queued")
 
     def _entry(self, run_id: str) -> Entry:
         entry = self._service.queue.get(run_id)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
 
 from coordinator import privacy
 from coordinator.service.clerk import Clerk
-from coordinator.service.orders import ListRuns, Runs
+from coordinator.service.orders import Cancel, Done, ListRuns, Resume, Runs
 from coordinator.service.queue import Entry
-from models.spec import ConfigError
+from models.spec import ConfigError, DataConfig
 from tests.coordinator.service.in_process import settings, standing, submitted
 
 
@@ -49,3 +50,28 @@ def test_a_damaged_run_folder_is_told_and_the_others_are_listed(folder: Path, co
             assert (other.run_id, other.method, other.num_rounds) == (sound, "fedproto", 10)
 
     asyncio.run(main())
+
+
+def test_a_run_is_resumed_once_and_its_data_are_looked_through_beside_the_loop(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_by: list[threading.Thread] = []
+
+    def classes(config: DataConfig) -> list[str]:
+        read_by.append(threading.current_thread())
+        return list("0123456789")
+
+    monkeypatch.setattr("coordinator.service.hosted.dataset_classes", classes)
+
+    async def main() -> None:
+        async with standing(settings(folder)) as service:
+            run_id, clerk = await submitted(service), Clerk(service)
+            await clerk.carry_out(Cancel(run_id))
+            orders = [clerk.carry_out(Resume(run_id)) for _ in range(2)]
+            done, refused = await asyncio.gather(*orders, return_exceptions=True)
+            assert {type(done), type(refused)} == {Done, ConfigError}
+            assert list(service.plans) == [run_id]
+
+    asyncio.run(main())
+    assert len(read_by) == 2
+    assert threading.main_thread() not in read_by
