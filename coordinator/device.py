@@ -57,3 +57,9 @@ def read_device(told: Mapping[str, Any]) -> Device:
         return msgspec.convert(dict(told), Device)
     except msgspec.ValidationError:
         return Device()
+
+
+def data_index(told: Mapping[str, Any]) -> int | None:
+    """Return which part of the run's data a client has, None if it has data of its own or does not say."""
+    index = told.get("data_index")
+    return index if isinstance(index, int) else None

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from coordinator import membership
+from coordinator.device import data_index
+from coordinator.greeting import duplicate, fault_of, pass_time, speaker
 from coordinator.membership import Membership
 from coordinator.server_half import Constant
 from models.methods.api import Method
-from models.settings import is_plain_name
 from models.spec import RunSpec
 from wire.encoding import encode
 from wire.limits import MAX_ENTRIES, MAX_SAMPLES
@@ -22,7 +23,6 @@ from wire.messages import (
     Constant as ConstantMessage,
 )
 from wire.messages import Goodbye, Hello, Message, Ping, Pong, Ready, Refusal, RefusalCode, Welcome
-from wire.version import PROTOCOL_VERSION, ProtocolVersion
 
 Frames = Sequence[bytes | memoryview]
 
@@ -53,21 +53,6 @@ class Events:
     turned_away: Callable[[str, str], None]
     waiting: Callable[[Mapping[str, str]], None]
     joined: Callable[[str, bytes, Mapping[str, Any]], None]
-
-
-def fault_of(hello: Hello, owner: str | None) -> tuple[str, str] | None:
-    """Return code and reason of why no run may have a client, if so; `owner` is whose key its connection has."""
-    theirs = ProtocolVersion(*hello.version)
-    if theirs.major != PROTOCOL_VERSION.major:
-        reason = f"the coordinator speaks protocol {PROTOCOL_VERSION}, {hello.client[:80]} speaks {theirs}"
-        return RefusalCode.VERSION, reason
-    if not is_plain_name(hello.client):
-        reason = f"expected a client id of letters, digits and . _ -, got {hello.client[:80]!r}"
-        return RefusalCode.CLIENT_ID, reason
-    if owner not in (None, hello.client):
-        reason = f"the key is that of {owner}, the client says that it is {hello.client}"
-        return RefusalCode.KEY, reason
-    return None
 
 
 class Lobby:
@@ -135,8 +120,8 @@ class Lobby:
             if not self._closed:
                 self._hello(route, owner, message, at)
             return None
-        client = self._membership.client_at(route)
-        if client is None or owner not in (None, client):
+        client = speaker(self._membership, route, owner)
+        if client is None:
             if not isinstance(message, Goodbye):
                 self._refuse(route, RefusalCode.UNKNOWN_SESSION, "say hello first")
             return None
@@ -176,11 +161,7 @@ class Lobby:
 
     def tick(self, at: float) -> None:
         """Time has passed; who is in the middle of a long message is not silent."""
-        for member in self._membership.silent(at):
-            quiet_s = self._quiet_s(member.route)
-            if quiet_s is not None:
-                self._membership.moved(member.route, at - quiet_s)
-        self._obey(self._membership.tick(at), at)
+        self._obey(pass_time(self._membership, self._quiet_s, at), at)
 
     def next_wakeup(self) -> float | None:
         """Return when the next `tick` is due."""
@@ -192,7 +173,7 @@ class Lobby:
             self._turn_away(route, *fault)
         elif hello.client in self.left_out:
             self._turn_away(route, RefusalCode.LEFT_OUT, self.left_out[hello.client])
-        elif holder := self._holder_of(hello.client, index := _data_index(hello)):
+        elif holder := self._holder_of(hello.client, index := data_index(hello.device)):
             reason = f"{hello.client} and {holder} have [data] index = {index}: expected another part for each client"
             self._turn_away(route, RefusalCode.DATA_INDEX, reason)
         else:
@@ -204,7 +185,7 @@ class Lobby:
         if index is None:
             return ""
         others = self._membership.members.keys() - {client}
-        return next((other for other in others if _data_index(self._hellos[other]) == index), "")
+        return next((other for other in others if data_index(self._hellos[other].device) == index), "")
 
     def _obey(self, instructions: Sequence[membership.Instruction], at: float) -> None:
         for instruction in instructions:
@@ -214,8 +195,7 @@ class Lobby:
                 if self._open:
                     self._admit(instruction.client, instruction.route)
             elif isinstance(instruction, membership.RefuseDuplicate):
-                reason = f"client id {instruction.client!r} is held by a client that is connected and alive"
-                self._turn_away(instruction.route, RefusalCode.DUPLICATE_CLIENT, reason)
+                self._turn_away(instruction.route, *duplicate(instruction.client))
             elif isinstance(instruction, membership.Probe):
                 self.send(instruction.client, encode(Ping()), at)
             else:
@@ -311,9 +291,3 @@ class Lobby:
         """Refuse a client for good, and tell people."""
         self._events.turned_away(code, reason)
         self._refuse(route, code, reason, permanent=True)
-
-
-def _data_index(hello: Hello) -> int | None:
-    """Return which part of the run's data a client has, None if it has data of its own or does not say."""
-    index = hello.device.get("data_index")
-    return index if isinstance(index, int) else None

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from coordinator.app import end_by
 from coordinator.config import RunConfig
+from coordinator.device import data_index
 from coordinator.door import Arrival, Door
 from coordinator.keys import Keys
 from coordinator.run_folder import RunFolder, run_token
@@ -29,7 +30,7 @@ from coordinator.service.desk import Desk
 from coordinator.service.foyer import Events, Foyer, Guest
 from coordinator.service.hosted import Hosted, Plan
 from coordinator.service.queue import FILE, Entry, Queue
-from coordinator.service.requirements import data_index, unmet
+from coordinator.service.requirements import unmet
 from coordinator.service.settings import ServiceConfig
 from coordinator.service.spare import SpareAggregator
 from coordinator.store import StoreError

@@ -11,7 +11,7 @@ from typing import Any
 
 from coordinator import membership
 from coordinator.door import Arrival, Frames
-from coordinator.lobby import fault_of
+from coordinator.greeting import duplicate, fault_of, pass_time, speaker
 from coordinator.membership import Membership
 from wire.encoding import encode
 from wire.messages import Goodbye, Hello, Ping, Refusal, RefusalCode
@@ -79,8 +79,8 @@ class Foyer:
         if isinstance(message, Hello):
             self._hello(arrival, message, at)
             return None
-        client = self._membership.client_at(route)
-        if client is None or arrival.owner not in (None, client):
+        client = speaker(self._membership, route, arrival.owner)
+        if client is None:
             if not isinstance(message, Goodbye):
                 self._refuse(route, RefusalCode.UNKNOWN_SESSION, "say hello first", permanent=False)
             return None
@@ -103,11 +103,7 @@ class Foyer:
 
     def tick(self, at: float) -> None:
         """Time has passed; who is in the middle of a long message is not silent."""
-        for member in self._membership.silent(at):
-            quiet_s = self._quiet_s(member.route)
-            if quiet_s is not None:
-                self._membership.moved(member.route, at - quiet_s)
-        self._obey(self._membership.tick(at))
+        self._obey(pass_time(self._membership, self._quiet_s, at))
 
     def _hello(self, arrival: Arrival, hello: Hello, at: float) -> None:
         fault = fault_of(hello, arrival.owner)
@@ -123,8 +119,7 @@ class Foyer:
                 self._admit(self._hellos.pop(instruction.route))
             elif isinstance(instruction, membership.RefuseDuplicate):
                 self._hellos.pop(instruction.route, None)
-                reason = f"client id {instruction.client!r} is held by a client that is connected and alive"
-                self._turn_away(instruction.route, RefusalCode.DUPLICATE_CLIENT, reason)
+                self._turn_away(instruction.route, *duplicate(instruction.client))
             elif isinstance(instruction, membership.Probe):
                 self._send(instruction.route, encode(Ping()))
             else:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from coordinator.config import RunConfig
+from coordinator.device import data_index
 
 MEBIBYTE = 1 << 20
 
@@ -22,12 +23,6 @@ def unmet(config: RunConfig, device: Mapping[str, Any]) -> str:
 def count_unmet(config: RunConfig, devices: Iterable[Mapping[str, Any]]) -> Counter[str]:
     """Return on how many of the devices each requirement fails; each is counted once."""
     return Counter(fault for device in devices if (fault := unmet(config, device)))
-
-
-def data_index(device: Mapping[str, Any]) -> int | None:
-    """Return which part of the run's data a device has, None if it has none."""
-    index = device.get("data_index")
-    return index if isinstance(index, int) else None
 
 
 def _unmet(config: RunConfig, device: Mapping[str, Any]) -> Iterator[str]:
