@@ -16,7 +16,7 @@ from coordinator import commands
 from wire.encoding import Packed, decode, encode
 from wire.limits import PIPE_BYTES
 from wire.messages import Message
-from wire.sockets.child import Child
+from wire.sockets.child import Child, thread_environment
 from wire.sockets.pipe import Frames
 
 MAX_ATTEMPTS = 3
@@ -239,8 +239,3 @@ class ServerHalf:
         self._child = None
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(_AggregatorDiedError(f"{how}; its last lines:\n{lines}" if lines else how))
-
-
-def thread_environment(threads: int) -> dict[str, str]:
-    """Return what makes the libraries of an aggregator use so many threads."""
-    return dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))

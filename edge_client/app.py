@@ -39,7 +39,7 @@ from wire.errors import DecodeError
 from wire.exit_codes import ExitCode
 from wire.limits import PIPE_BYTES
 from wire.messages import Decline, Goodbye, Hello, Message, Ping, Progress, Ready, Standby, Update, Welcome
-from wire.sockets.child import Child
+from wire.sockets.child import Child, thread_environment
 from wire.sockets.knock import mechanism_at
 from wire.sockets.names import look_up
 from wire.sockets.pipe import end_with_parent
@@ -343,8 +343,7 @@ class ClientApp:
             await older.stop()
         assert self._welcome is not None
         wanted = self._config.training.threads or int(self._welcome.spec.get("training", {}).get("threads", 1))
-        threads = {name: str(wanted) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
-        await trainer.start("edge_client.trainer", (), threads)
+        await trainer.start("edge_client.trainer", (), thread_environment(wanted))
         if trainer.pid is not None:
             limit(trainer.pid, self._config.limits)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coordinator.server_half import MODULE, thread_environment
-from wire.sockets.child import Child
+from coordinator.server_half import MODULE
+from wire.sockets.child import Child, thread_environment
 
 
 class SpareAggregator:

@@ -26,7 +26,7 @@ from wire.encoding import decode, encode
 from wire.errors import EncodeError
 from wire.limits import PIPE_BYTES
 from wire.messages import Message
-from wire.sockets.child import Child
+from wire.sockets.child import Child, thread_environment
 from wire.sockets.memory import peak_rss_bytes
 from wire.sockets.pipe import Frames
 from wire.timing import Timing
@@ -128,7 +128,7 @@ class JobClients:
         self._begin = begin
         self._num_jobs = num_jobs
         self._log = log
-        self._environment = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
+        self._environment = thread_environment(threads)
         self._answer_s = answer_s
         self._jobs: list[_Job] = []
         self._num_train: dict[str, int] = {}
@@ -145,8 +145,8 @@ class JobClients:
         async def ask(job: _Job, clients: Sequence[str]) -> None:
             await job.ask(commands.Announce(list(clients)))
 
-        shares = [list(clients[index :: self._num_jobs]) for index in range(self._num_jobs)]
-        async for frames in self._answers(shares, ask):
+        in_shares = [list(clients[index :: self._num_jobs]) for index in range(self._num_jobs)]
+        async for frames in self._answers(in_shares, ask):
             message, _ = decode(frames, commands.COMMANDS)
             assert isinstance(message, commands.Announced)
             self._num_train[message.client] = message.ready.num_train

@@ -187,6 +187,11 @@ class Child(asyncio.Protocol):
         return frames
 
 
+def thread_environment(threads: int) -> dict[str, str]:
+    """Return what makes the mathematical libraries of a child use so many threads."""
+    return dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
+
+
 def _chunks(frames: Frames) -> Frames:
     """Return a message in pieces: one if it is small, as every piece wakes the child, else none is copied."""
     pieces = (prefix(frames), *frames)
