@@ -7,15 +7,22 @@ behind it. `Failed` in place of any answer ends the job.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import msgspec
 
 from coordinator.commands import ConstantMade
-from coordinator.virtual.clients import Setup
+from coordinator.server_half import Constant
+from coordinator.virtual import clients
 from models.spec import read_spec
+from wire.encoding import decode, encode
+from wire.limits import PIPE_BYTES
 from wire.messages import Message, Ready
+from wire.sockets.pipe import Frames
+from wire.tensors import Buffer
+from wire.timing import Timing
 
 
 class Begin(Message, frozen=True, array_like=True):
@@ -31,10 +38,10 @@ class Begin(Message, frozen=True, array_like=True):
     batched: bool
     modules: str
     samples: str
-    num_constants: int
+    num_constants: int = 0
 
     @classmethod
-    def of(cls, setup: Setup, modules: Path, samples: Path | None, num_constants: int) -> Begin:
+    def of(cls, setup: clients.Setup, modules: Path, samples: Path | None) -> Begin:
         """Return the command that hands a setup to another process, which keeps states where this one does."""
         return cls(
             spec=msgspec.to_builtins(setup.spec),
@@ -46,13 +53,12 @@ class Begin(Message, frozen=True, array_like=True):
             batched=setup.batched,
             modules=str(modules.resolve()),
             samples=str(samples.resolve()) if samples else "",
-            num_constants=num_constants,
         )
 
     @property
-    def setup(self) -> Setup:
+    def setup(self) -> clients.Setup:
         """The setup that was handed over."""
-        return Setup(
+        return clients.Setup(
             spec=read_spec(self.spec),
             run=self.run,
             max_message_bytes=self.max_message_bytes,
@@ -119,3 +125,32 @@ COMMANDS: dict[int, type[Message]] = {
     kind.tag: kind for kind in (Begin, ConstantMade, Announce, Announced, Open, Perform, Performed, Failed)
 }
 """Every message of a job's pipe by its tag."""
+
+
+def opening(begin: Begin, constants: Sequence[Constant]) -> list[Frames]:
+    """Return what comes first: the command and the run constants."""
+    begin = msgspec.structs.replace(begin, num_constants=len(constants))
+    made = (encode(ConstantMade(each.name, each.digest), each.packed, PIPE_BYTES) for each in constants)
+    return [encode(begin), *made]
+
+
+def read_constant(frames: Frames) -> Constant:
+    """Return a run constant as it came."""
+    made, packed = decode(frames, COMMANDS, PIPE_BYTES)
+    assert isinstance(made, ConstantMade)
+    assert packed is not None
+    return Constant(made.name, made.digest, packed)
+
+
+def read_announced(frames: Frames) -> clients.Announced:
+    """Return what a client has."""
+    message, _ = decode(frames, COMMANDS)
+    assert isinstance(message, Announced)
+    return clients.Announced(message.client, message.ready, message.notes, message.flops)
+
+
+def read_performed(head: bytes, frames: Sequence[Buffer]) -> clients.Done:
+    """Return what a client has done, whose update's frames came behind this head."""
+    message, _ = decode([head], COMMANDS)
+    assert isinstance(message, Performed)
+    return clients.Done(message.client, [*frames], Timing(*message.timing), message.notes)

@@ -13,8 +13,6 @@ import sys
 import traceback
 from pathlib import Path
 
-from coordinator.commands import ConstantMade
-from coordinator.server_half import Constant
 from coordinator.virtual import commands
 from coordinator.virtual.clients import Assignment, VirtualClients
 from coordinator.virtual.hosts import constants_of
@@ -57,14 +55,8 @@ class Job:
             sys.path.append(begin.modules)
         self._setup = begin.setup
         parts = ClientParts(self._setup.spec, read_shared(Path(begin.samples)) if begin.samples else None)
-        constants = constants_of([self._constant() for _ in range(begin.num_constants)])
+        constants = constants_of([commands.read_constant(self._pipe.receive()) for _ in range(begin.num_constants)])
         self._clients = VirtualClients(self._setup, parts, constants)
-
-    def _constant(self) -> Constant:
-        made, packed = self._receive()
-        assert isinstance(made, ConstantMade)
-        assert packed is not None
-        return Constant(made.name, made.digest, packed)
 
     def _answer(self, message: Message, packed: Packed | None) -> None:
         if isinstance(message, commands.Announce):

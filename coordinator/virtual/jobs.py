@@ -14,9 +14,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
-from coordinator.commands import ConstantMade
 from coordinator.server_half import Constant
 from coordinator.virtual import commands
 from coordinator.virtual.batching import shares
@@ -29,7 +26,6 @@ from wire.messages import Message
 from wire.sockets.child import Child, thread_environment
 from wire.sockets.memory import peak_rss_bytes
 from wire.sockets.pipe import Frames
-from wire.timing import Timing
 
 MAX_TRIES = 3
 """How often a client may be asked before the run is given up."""
@@ -136,10 +132,7 @@ class JobClients:
 
     async def begin(self, clients: Sequence[str], constants: Sequence[Constant]) -> AsyncGenerator[Announced, None]:
         """Yield what each of these clients announces."""
-        opening: list[Frames] = [encode(msgspec.structs.replace(self._begin, num_constants=len(constants)))]
-        for made in constants:
-            opening.append(encode(ConstantMade(made.name, made.digest), made.packed, PIPE_BYTES))
-        where = (opening, self._log, self._environment, self._answer_s)
+        where = (commands.opening(self._begin, constants), self._log, self._environment, self._answer_s)
         self._jobs = [_Job(*where) for _ in range(self._num_jobs)]
 
         async def ask(job: _Job, clients: Sequence[str]) -> None:
@@ -147,10 +140,9 @@ class JobClients:
 
         in_shares = [list(clients[index :: self._num_jobs]) for index in range(self._num_jobs)]
         async for frames in self._answers(in_shares, ask):
-            message, _ = decode(frames, commands.COMMANDS)
-            assert isinstance(message, commands.Announced)
-            self._num_train[message.client] = message.ready.num_train
-            yield Announced(message.client, message.ready, message.notes, message.flops)
+            announced = commands.read_announced(frames)
+            self._num_train[announced.client] = announced.ready.num_train
+            yield announced
 
     async def perform(self, assignment: Assignment, kept: Mapping[str, int]) -> AsyncGenerator[Done, None]:
         """Yield what each client of `kept` has done; those with most to do are asked first."""
@@ -160,9 +152,7 @@ class JobClients:
 
         in_shares = shares(kept, self._num_train, self._num_jobs if self._begin.batched else 0)
         async for head, *frames in self._answers(in_shares, ask):
-            message, _ = decode([head], commands.COMMANDS)
-            assert isinstance(message, commands.Performed)
-            yield Done(message.client, [*frames], Timing(*message.timing), message.notes)
+            yield commands.read_performed(head, frames)
 
     def stop(self) -> None:
         """End what is being yielded."""

@@ -68,5 +68,5 @@ def open_host(config: RunConfig, setup: Setup, folder: RunFolder, modules: Path,
     if section.jobs == 1:
         return OwnClients(setup, parts)
     samples = folder.samples_path if share(parts.dataset, folder.samples_path) is not None else None
-    begin = Begin.of(setup, modules, samples, num_constants=0)
+    begin = Begin.of(setup, modules, samples)
     return JobClients(begin, section.jobs, folder.log_path, threads, answer_s)

@@ -14,7 +14,6 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from pathlib import Path
 from typing import Any
 
-from coordinator.commands import ConstantMade
 from coordinator.server_half import Constant
 from coordinator.virtual import commands
 from coordinator.virtual.batching import shares
@@ -25,10 +24,9 @@ from coordinator.virtual.section import SimulationSection
 from models.data import ClientParts
 from models.shared_data import about
 from models.spec import ConfigError
-from wire.encoding import decode, encode
+from wire.encoding import encode
 from wire.errors import EncodeError
 from wire.limits import PIPE_BYTES
-from wire.timing import Timing
 
 MAX_RETRIES = 3
 """How often a task is done again whose worker was lost."""
@@ -68,10 +66,7 @@ class RayClients:
 
     async def begin(self, clients: Sequence[str], constants: Sequence[Constant]) -> AsyncGenerator[Announced, None]:
         """Yield what each of these clients announces."""
-        begin = commands.Begin.of(self._setup, self._modules, None, len(constants))
-        opening = [encode(begin)]
-        for made in constants:
-            opening.append(encode(ConstantMade(made.name, made.digest), made.packed, PIPE_BYTES))
+        opening = commands.opening(commands.Begin.of(self._setup, self._modules, None), constants)
         self._opening = self._ray.put([[bytes(frame) for frame in frames] for frames in opening])
         task = self._ray.remote(**self._resources)(announce)
 
@@ -79,10 +74,9 @@ class RayClients:
             return task.remote(self._opening, self._samples, clients[0])
 
         async for frames in self._results([[client] for client in clients], ask):
-            message, _ = decode(frames, commands.COMMANDS)
-            assert isinstance(message, commands.Announced)
-            self._num_train[message.client] = message.ready.num_train
-            yield Announced(message.client, message.ready, message.notes, message.flops)
+            announced = commands.read_announced(frames)
+            self._num_train[announced.client] = announced.ready.num_train
+            yield announced
 
     async def perform(self, assignment: Assignment, kept: Mapping[str, int]) -> AsyncGenerator[Done, None]:
         """Yield what each client of `kept` has done."""
@@ -97,10 +91,9 @@ class RayClients:
 
         async for performed in self._results(self._shares(kept), ask):
             for head, frames, state in performed:
-                message, _ = decode([head], commands.COMMANDS)
-                assert isinstance(message, commands.Performed)
-                self._states(message.client).save(round, exchange, state)
-                yield Done(message.client, frames, Timing(*message.timing), message.notes)
+                done = commands.read_performed(head, frames)
+                self._states(done.client).save(round, exchange, state)
+                yield done
 
     def _shares(self, clients: Iterable[str]) -> list[list[str]]:
         return shares(clients, self._num_train, self._most_queued // QUEUED_PER_CPU if self._setup.batched else 0)

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from coordinator.commands import ConstantMade
-from coordinator.server_half import Constant
 from coordinator.virtual import commands
 from coordinator.virtual.clients import Assignment, VirtualClients
 from coordinator.virtual.hosts import constants_of
@@ -60,7 +58,7 @@ class _Worker:
         self.setup = begin.setup
         self.states: dict[str, _HandedStates] = {}
         parts = ClientParts(self.setup.spec, of_parts(*samples) if samples else None)
-        constants = constants_of([_constant(frames) for frames in opening[1:]])
+        constants = constants_of([commands.read_constant(frames) for frames in opening[1:]])
         self.clients = VirtualClients(self.setup, parts, constants, self.states.__getitem__)
 
 
@@ -101,13 +99,6 @@ def _worker(opening: Sequence[Sequence[bytes]], samples: Samples | None) -> _Wor
         _workers.clear()
         _workers[run] = _Worker(opening, samples)
     return _workers[run]
-
-
-def _constant(frames: Sequence[bytes]) -> Constant:
-    made, packed = decode(frames, commands.COMMANDS, PIPE_BYTES)
-    assert isinstance(made, ConstantMade)
-    assert packed is not None
-    return Constant(made.name, made.digest, packed)
 
 
 def _bytes(frames: Sequence[bytes | memoryview]) -> list[bytes]:
