@@ -10,8 +10,8 @@ import psutil
 from coordinator import client_api
 from coordinator.holder import holder
 from coordinator.run_folder import RunFolder
-from coordinator.service import queue
 from coordinator.service.orders import SOCKET
+from coordinator.service.queue import FILE, queue_of
 from wire.exit_codes import ExitCode
 
 WITHIN_S = 10.0
@@ -25,9 +25,9 @@ def stop(path: Path) -> ExitCode:
         ConfigError: there is no run folder.
     """
     folder = RunFolder.open(path)
-    service = service_of(folder)
-    if service is not None:
-        print(f"{folder.run_id} is stopped; its outcome: {client_api.stop(folder.run_id, service)}")
+    queue = queue_of(folder)
+    if queue is not None and _is_at_work(queue.folder):
+        print(f"{folder.run_id} is stopped; its outcome: {client_api.stop(folder.run_id, queue.folder)}")
         return ExitCode.FINISHED
     process = holder(folder.store_path)
     if process is None:
@@ -44,10 +44,9 @@ def stop(path: Path) -> ExitCode:
     return ExitCode.FINISHED
 
 
-def service_of(folder: RunFolder) -> Path | None:
-    """Return the folder of the service that has a run, None if there is none that is at work."""
-    service = folder.path.resolve().parent.parent
-    return service if (service / SOCKET).is_socket() and holder(service / queue.FILE) is not None else None
+def _is_at_work(service: Path) -> bool:
+    """Say whether a service's process is there."""
+    return (service / SOCKET).is_socket() and holder(service / FILE) is not None
 
 
 def _outcome(folder: RunFolder) -> str:

@@ -101,10 +101,10 @@ class Clerk:
         return entry
 
     def _folder(self, run_id: str) -> RunFolder:
-        return RunFolder.open(self._service.config.folder / "runs" / run_id)
+        return RunFolder.open(self._service.config.runs / run_id)
 
     def _state(self, entry: Entry) -> RunState:
-        folder = RunFolder(self._service.config.folder / "runs" / entry.run_id)
+        folder = RunFolder(self._service.config.runs / entry.run_id)
         method, num_rounds, fault = _facts(folder)
         told = "; ".join(filter(None, (entry.reason, fault)))
         hosted, plan = self._service.hosted.get(entry.run_id), self._service.plans.get(entry.run_id)

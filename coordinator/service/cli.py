@@ -48,8 +48,9 @@ def run_dir(text: str) -> Path:
     from pathlib import Path
 
     from coordinator.client_api import default_service
+    from coordinator.service.queue import RUNS
 
-    hosted = default_service() / "runs" / text
+    hosted = default_service() / RUNS / text
     return hosted if not Path(text).exists() and hosted.is_dir() else Path(text)
 
 
@@ -124,9 +125,10 @@ def _log(args: argparse.Namespace) -> int:
 
 def _is_over(folder: RunFolder) -> bool:
     """Say whether a run has ended: its service's queue knows, also of one that never began; otherwise its summary."""
-    from coordinator.service.queue import Queue
+    from coordinator.service.queue import queue_of
 
-    entry = Queue(folder.path.resolve().parents[1]).get(folder.run_id)
+    queue = queue_of(folder)
+    entry = queue.get(folder.run_id) if queue is not None else None
     return entry.state == "over" if entry is not None else bool(folder.read_summary())
 
 

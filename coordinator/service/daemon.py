@@ -173,7 +173,7 @@ class Service:
             if entry.state == "over":
                 continue
             try:
-                plan = Plan.read(RunFolder.open(self.config.folder / "runs" / entry.run_id), self.config)
+                plan = Plan.read(RunFolder.open(self.config.runs / entry.run_id), self.config)
                 ended = plan.folder.read_summary().get("outcome")
             except (ConfigError, OSError) as error:
                 self._book_over(entry.run_id, "failed", str(error))

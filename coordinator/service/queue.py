@@ -13,10 +13,13 @@ from typing import Literal
 
 import msgspec
 
-from coordinator.run_folder import write_whole
+from coordinator.run_folder import RunFolder, write_whole
 from models.spec import ConfigError
 
 FILE = "queue.json"
+
+RUNS = "runs"
+"""In a service's folder: where its run folders are."""
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -37,6 +40,7 @@ class Queue:
         Raises:
             ConfigError: it is no queue.
         """
+        self.folder = folder
         self._path = folder / FILE
         self._entries = {entry.run_id: entry for entry in self._read()}
 
@@ -70,3 +74,15 @@ class Queue:
             return []
         except (OSError, msgspec.MsgspecError) as error:
             raise ConfigError(f"{self._path}: expected the queue of a service, got {error}") from None
+
+
+def queue_of(run: RunFolder) -> Queue | None:
+    """Return the queue of the service that has a run, at work or not; None if the run is of no service."""
+    runs = run.path.resolve().parent
+    if runs.name != RUNS:
+        return None
+    try:
+        queue = Queue(runs.parent)
+    except ConfigError:  # some other file that has this name
+        return None
+    return queue if queue.get(run.run_id) is not None else None

@@ -9,6 +9,7 @@ import msgspec
 
 from coordinator.config import RunConfig, Seconds, TransportSection, check_transport
 from coordinator.privacy import require_accounting
+from coordinator.service.queue import RUNS
 from models.settings import read_tables, refusal, source_of
 from models.spec import ConfigError, Positive, Section, read_section
 
@@ -34,6 +35,11 @@ class ServiceConfig(Section, frozen=True):
         """Where the service keeps everything."""
         return Path(self.service.dir).expanduser()
 
+    @property
+    def runs(self) -> Path:
+        """Where its run folders are."""
+        return self.folder / RUNS
+
     def over(self, config: RunConfig, where: str) -> RunConfig:
         """Return a run's settings with the service's own in their place; `where` is what an error calls the run's.
 
@@ -45,7 +51,7 @@ class ServiceConfig(Section, frozen=True):
         if config.run.store == "memory":
             raise refusal(where, "run.store", config.run.store, "'disk', since a service goes on with its runs")
         require_accounting(config.privacy)
-        run = msgspec.structs.replace(config.run, dir=str(self.folder / "runs"))
+        run = msgspec.structs.replace(config.run, dir=str(self.runs))
         transport = msgspec.structs.replace(self.transport, heartbeat_s=config.transport.heartbeat_s)
         return msgspec.structs.replace(config, run=run, transport=transport)
 

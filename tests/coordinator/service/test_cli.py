@@ -10,7 +10,7 @@ import pytest
 
 from coordinator import cli, client_api
 from coordinator.service.orders import RunState
-from coordinator.service.queue import Entry, Queue
+from coordinator.service.queue import FILE, Entry, Queue
 from models.spec import ConfigError
 from tests.coordinator.stores import stored_run
 from wire.exit_codes import ExitCode
@@ -75,6 +75,16 @@ def test_a_run_is_named_by_its_folder_or_by_its_id_in_a_service(
         assert capsys.readouterr().out == "     0.001  hello\n"
     assert cli.main(["status", folder.run_id]) == ExitCode.FINISHED
     assert folder.run_id in capsys.readouterr().out
+
+
+def test_the_log_of_a_run_near_another_file_that_is_called_as_a_queue_is_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = stored_run(tmp_path / "runs", "serve")
+    folder.log_path.write_text("begun\n")
+    (tmp_path / FILE).write_text('{"of": "another program"}')
+    assert cli.main(["log", str(folder.path)]) == ExitCode.FINISHED
+    assert capsys.readouterr().out == "begun\n"
 
 
 def test_a_log_is_followed_until_its_run_is_over(

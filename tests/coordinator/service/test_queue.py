@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.service.queue import FILE, Entry, Queue
+from coordinator.run_folder import RunFolder
+from coordinator.service.queue import FILE, RUNS, Entry, Queue, queue_of
 from models.spec import ConfigError
 
 
@@ -37,3 +38,22 @@ def test_a_file_that_is_no_queue_is_refused_by_name(tmp_path: Path, content: str
     (tmp_path / FILE).write_text(content)
     with pytest.raises(ConfigError, match=r"queue\.json: expected the queue of a service"):
         Queue(tmp_path)
+
+
+def test_the_queue_of_a_run_is_that_of_the_service_which_has_it(tmp_path: Path) -> None:
+    queue = Queue(tmp_path)
+    queue.put(Entry("a"))
+    found = queue_of(RunFolder(tmp_path / RUNS / "a"))
+    assert found is not None
+    assert (found.folder, found.entries) == (tmp_path, queue.entries)
+
+
+@pytest.mark.parametrize("run", ["elsewhere/a", f"{RUNS}/b", "/"])
+def test_a_run_of_no_service_has_no_queue(tmp_path: Path, run: str) -> None:
+    Queue(tmp_path).put(Entry("a"))
+    assert queue_of(RunFolder(tmp_path / run)) is None
+
+
+def test_another_file_of_the_name_is_nothing_to_a_run(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text("{}")
+    assert queue_of(RunFolder(tmp_path / RUNS / "a")) is None
