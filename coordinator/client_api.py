@@ -63,7 +63,7 @@ class Result(NamedTuple):
     method: str
     seed: int
     outcome: str
-    rounds: int
+    rounds: int | None
     accuracy: float | None
     best_accuracy: float | None
     up_bytes: int | None
@@ -183,7 +183,7 @@ def _result(run: RunState) -> Result:
         run.method,
         read_toml(folder.config_path)["run"]["seed"],
         run.outcome or run.state,
-        summary.get("rounds_completed", 0),
+        summary.get("rounds_completed"),
         accuracy.get("last"),
         accuracy.get("best"),
         up.get("encoded_bytes"),
@@ -194,9 +194,8 @@ def _result(run: RunState) -> Result:
 def _row(result: Result) -> Row:
     accuracies = ["n/a" if each is None else show_accuracy(each) for each in (result.accuracy, result.best_accuracy)]
     sizes = ["n/a" if each is None else show_bytes(each) for each in (result.up_bytes, result.down_bytes)]
-    return Row(
-        result.run_id, [result.method, str(result.seed), result.outcome, str(result.rounds), *accuracies, *sizes]
-    )
+    rounds = "n/a" if result.rounds is None else str(result.rounds)
+    return Row(result.run_id, [result.method, str(result.seed), result.outcome, rounds, *accuracies, *sizes])
 
 
 def _done(order: Message, service: Path | None) -> Done:

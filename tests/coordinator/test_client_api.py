@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from coordinator import client_api
 from coordinator.client_api import Result, Results
+from coordinator.service.orders import RunState
+from tests.coordinator.stores import stored_run
 
 
 def test_the_table_of_results_keeps_all_figures_whatever_the_runs_are_called() -> None:
@@ -11,3 +18,12 @@ def test_the_table_of_results_keeps_all_figures_whatever_the_runs_are_called() -
     header, row = str(Results([result])).splitlines()
     assert header.split() == ["run", "method", "seed", "outcome", "rounds", "last", "best", "up", "down"]
     assert row.split()[-4:] == ["166.3", "KiB", "157.0", "KiB"]
+
+
+def test_what_a_run_that_goes_on_has_come_to_is_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = stored_run(tmp_path, "serve")
+    state = RunState(folder.run_id, str(folder.path), "fedproto", "running", round=3, num_rounds=10)
+    monkeypatch.setattr(client_api, "state", lambda run_id, service: state)
+    results = client_api.results([folder.run_id])
+    assert results == [Result(folder.run_id, "fedproto", 0, "running", None, None, None, None, None)]
+    assert str(results).splitlines()[1].split()[-6:] == ["running", *["n/a"] * 5]
