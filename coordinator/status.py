@@ -17,6 +17,7 @@ from coordinator.report.table import Row, aligned
 from coordinator.report.units import show_accuracy, show_bytes, show_seconds
 from coordinator.report.wire import told_of
 from coordinator.run_folder import RunFolder
+from coordinator.service.queue import queue_of
 from coordinator.stored import RoundRecord, read_devices, read_facts, read_links, read_position, read_rounds, reading
 from coordinator.tally import ClientLine, RoundLine, read_line
 from models.settings import read_toml
@@ -42,7 +43,7 @@ def read_status(path: Path) -> dict[str, Any]:
         clients = dict(_latest_of_clients(connection))
         devices, facts = read_devices(connection), read_facts(connection)
         accuracy = _latest_accuracy(connection, records)
-    opened, process = position.open_exchange, holder(folder.store_path)
+    opened, process, queue = position.open_exchange, holder(folder.store_path), queue_of(folder)
     last = read_line(records[-1].line) if records else None
     return {
         "run_id": folder.run_id,
@@ -51,6 +52,7 @@ def read_status(path: Path) -> dict[str, Any]:
         "mode": facts.get("mode"),
         "outcome": folder.read_summary().get("outcome"),
         "process": process.pid if process is not None else None,
+        "service": str(queue.folder) if queue is not None else None,
         "num_rounds": num_rounds,
         "rounds_completed": sum(record.status == "completed" for record in records),
         "rounds_failed": sum(record.status == "failed" for record in records),
@@ -109,6 +111,8 @@ def _standing(status: dict[str, Any]) -> list[str]:
     ]
     if not outcome and status["process"] is None:
         on = f"to go on: coordinator {status['mode']} --resume {shlex.quote(status['folder'])}"
+        if status["service"] is not None:
+            on = f"its service in {status['service']}, started again, goes on with it"
         lines.append(f"no process of this machine has it: it was killed, or runs elsewhere; {on}")
     if status["cohort"] and not outcome:
         missing = sorted(set(status["cohort"]) - set(status["answered"]))

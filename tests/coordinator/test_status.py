@@ -11,9 +11,11 @@ import msgspec
 import pytest
 
 from coordinator.links import Link, StoredLinks
+from coordinator.service.queue import RUNS, Entry, Queue
 from coordinator.status import CLEAR, format_status, read_status, watch
 from models.spec import ConfigError
 from tests.coordinator.report.runs import RecordedRun
+from tests.coordinator.stores import stored_run
 
 
 class Terminal(io.StringIO):
@@ -43,6 +45,15 @@ def test_a_run_that_was_killed_says_how_it_goes_on(tmp_path: Path) -> None:
     assert told in format_status(status)
     assert "no process" not in goes_on
     assert "no process" not in format_status(read_status(recorded.end().path))
+
+
+def test_a_run_of_a_service_that_was_killed_says_that_the_service_goes_on_with_it(tmp_path: Path) -> None:
+    folder = stored_run(tmp_path / RUNS, "serve")
+    Queue(tmp_path).put(Entry(folder.run_id, "running"))
+    status = read_status(folder.path)
+    told = f"it was killed, or runs elsewhere; its service in {tmp_path}, started again, goes on with it"
+    assert told in format_status(status)
+    assert "--resume" not in format_status(status)
 
 
 def test_the_text_has_units_and_aligned_columns(tmp_path: Path) -> None:
