@@ -25,7 +25,7 @@ class ServiceSection(Section, frozen=True):
 
 
 class ServiceConfig(Section, frozen=True):
-    """All of `service.toml`, checked; its `[transport]` stands above that of every run."""
+    """All of `service.toml`, checked; its `[transport]` and its folder stand above what a run says, `run.dir` too."""
 
     service: ServiceSection = ServiceSection()
     transport: TransportSection = TransportSection()
