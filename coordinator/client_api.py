@@ -19,7 +19,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from coordinator.report.table import Row, aligned
 from coordinator.report.units import show_accuracy, show_bytes
@@ -51,6 +51,8 @@ ANSWER_S = 60.0
 """How long a service may take to answer: it may have to look through the samples of a run that is submitted."""
 
 POLL_S = 0.2
+
+AnswerT = TypeVar("AnswerT", bound=Message)
 
 Event = RunState | RoundLine
 """What happens to a run: it stands differently, or a round has closed."""
@@ -97,14 +99,12 @@ def submit(config: Path | str | None, settings: Sequence[str] = (), service: Pat
     """
     path = Path(config) if config is not None else None
     tables = read_toml(path) if path is not None else {}
-    return _done(Submit(tables, list(settings), source_of(path, settings)), service).run_id
+    return _ask(Submit(tables, list(settings), source_of(path, settings)), service, Done).run_id
 
 
 def runs(service: Path | None = None) -> list[RunState]:
     """Return where the last runs stand, the first submitted first."""
-    answer = _ask(ListRuns(), service)
-    assert isinstance(answer, Runs)
-    return answer.runs
+    return _ask(ListRuns(), service, Runs).runs
 
 
 def state(run_id: str, service: Path | None = None) -> RunState:
@@ -113,24 +113,22 @@ def state(run_id: str, service: Path | None = None) -> RunState:
     Raises:
         ConfigError: there is no such run, or no service.
     """
-    answer = _ask(ListRuns(run_id), service)
-    assert isinstance(answer, Runs)
-    return answer.runs[0]
+    return _ask(ListRuns(run_id), service, Runs).runs[0]
 
 
 def stop(run_id: str, service: Path | None = None) -> str:
     """End a run that goes on, so that it can be resumed; return its outcome."""
-    return _done(Stop(run_id), service).told
+    return _ask(Stop(run_id), service, Done).told
 
 
 def resume(run_id: str, service: Path | None = None) -> str:
     """Queue a run that was stopped, cancelled or has failed once more; return what became of it."""
-    return _done(Resume(run_id), service).told
+    return _ask(Resume(run_id), service, Done).told
 
 
 def cancel(run_id: str, service: Path | None = None) -> str:
     """Take a run out of the queue, or end one that goes on; return what became of it."""
-    return _done(Cancel(run_id), service).told
+    return _ask(Cancel(run_id), service, Done).told
 
 
 def watch(run_id: str, service: Path | None = None) -> Iterator[Event]:
@@ -198,14 +196,8 @@ def _row(result: Result) -> Row:
     return Row(result.run_id, [result.method, str(result.seed), result.outcome, rounds, *accuracies, *sizes])
 
 
-def _done(order: Message, service: Path | None) -> Done:
-    answer = _ask(order, service)
-    assert isinstance(answer, Done)
-    return answer
-
-
-def _ask(order: Message, service: Path | None) -> Message:
-    """Return a service's answer to an order; what it refuses is a `ConfigError`."""
+def _ask(order: Message, service: Path | None, kind: type[AnswerT]) -> AnswerT:
+    """Return a service's answer to an order, of this kind; what it refuses is a `ConfigError`."""
     path = (service or default_service()) / SOCKET
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as desk:
@@ -220,6 +212,7 @@ def _ask(order: Message, service: Path | None) -> Message:
         raise ConfigError(f"{path}: {expected}: {error}") from None
     if isinstance(answer, Refused):
         raise ConfigError(answer.reason)
+    assert isinstance(answer, kind)
     return answer
 
 

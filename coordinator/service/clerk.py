@@ -54,7 +54,7 @@ class Clerk:
         spec = config.spec("", classes)
         folder = RunFolder.create(config, time.strftime("%Y%m%d-%H%M%S"))
         self._service.put(Plan(folder, config, msgspec.structs.replace(spec, run_id=folder.run_id)))
-        return Done(folder.run_id, str(folder.path.resolve()))
+        return Done(folder.run_id, "queued")
 
     async def _list(self, order: ListRuns) -> Runs:
         entries = [self._entry(order.run_id)] if order.run_id else self._service.queue.entries[-MOST_RUNS:]

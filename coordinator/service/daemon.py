@@ -285,7 +285,7 @@ class Service:
         hosted = self._run_of(guest)
         self._tell_standby(guest, hosted.run_id if hosted is not None else "")
         if hosted is not None:
-            hosted.come_back(guest)
+            hosted.hear(guest.arrival)
         else:
             say(f"{guest.client} is here")
             self.fill()

@@ -196,12 +196,8 @@ class Hosted:
             self._passage.count_from_now(guest.arrival.route)
             self._passage.hear(guest.arrival)
 
-    def come_back(self, guest: Guest) -> None:
-        """Hear the hello of a client that is in it, on a new connection."""
-        self._passage.hear(guest.arrival)
-
     def hear(self, arrival: Arrival) -> None:
-        """Take what one of its clients says."""
+        """Take what one of its clients says, be it hello on a new connection."""
         self._passage.hear(arrival)
 
     def end_of(self, route: bytes, counters: Counters | None) -> None:

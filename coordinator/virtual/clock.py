@@ -33,20 +33,20 @@ class SimulatedClock:
 
     def __init__(self, now: float = 0.0) -> None:
         self.now = now
-        self._under_way: list[tuple[float, str, Arrival]] = []
+        self._under_way: list[Arrival] = []
 
     def expect(self, arrival: Arrival) -> None:
         """Put an update under way."""
-        heapq.heappush(self._under_way, (arrival.at, arrival.client, arrival))
+        heapq.heappush(self._under_way, arrival)
 
     def next_arrival(self) -> float | None:
         """Return when the next update comes, None if there is none under way."""
-        return self._under_way[0][0] if self._under_way else None
+        return self._under_way[0].at if self._under_way else None
 
     def take(self) -> Arrival:
         """Go on to the next update, which there must be."""
-        at, _, arrival = heapq.heappop(self._under_way)
-        self.now = max(self.now, at)
+        arrival = heapq.heappop(self._under_way)
+        self.now = max(self.now, arrival.at)
         return arrival
 
     def go_on_to(self, at: float) -> None:
@@ -55,11 +55,11 @@ class SimulatedClock:
 
     def training(self) -> list[Arrival]:
         """Return the updates whose clients still train."""
-        return [arrival for _, _, arrival in self._under_way if arrival.trains_until > self.now]
+        return [arrival for arrival in self._under_way if arrival.trains_until > self.now]
 
     def abandon(self, client: str) -> None:
         """Forget what a client still trains for, as it is asked something else; what it has sent stays under way."""
-        kept = [item for item in self._under_way if item[1] != client or item[2].trains_until <= self.now]
+        kept = [each for each in self._under_way if each.client != client or each.trains_until <= self.now]
         if len(kept) < len(self._under_way):
             heapq.heapify(kept)
             self._under_way = kept

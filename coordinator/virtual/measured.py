@@ -63,13 +63,13 @@ def read_profiles(path: Path) -> Measured:
         raise ConfigError(f"--profiles-from {path}: expected the accounts of a run: {error}") from None
     spec = load(folder.config_path, ()).spec(folder.run_id, histogram["classes"])
     counts = {client: held["train"] for client, held in histogram["clients"].items()}
-    by_client = _by_client(lines, len(methods.find(spec.method).exchanges))
+    num_exchanges = len(methods.find(spec.method).exchanges)
+    by_client = _by_client(lines, num_exchanges)
     round_s = [line.round_s for line in lines if isinstance(line, RoundLine) and line.round_s is not None]
     if not round_s or not by_client:
         raise ConfigError(f"--profiles-from {path}: expected a run of real clients with a measured round, got none")
     profiles = {client: _profile(found, counts[client], spec) for client, found in by_client.items()}
     slowest_s = max(float(np.median(_sums(found, "turnaround_s"))) for found in by_client.values())
-    num_exchanges = len(methods.find(spec.method).exchanges)
     return Measured(profiles, max(0.0, float(np.median(round_s)) - slowest_s) / num_exchanges)
 
 

@@ -6,7 +6,6 @@ the setting is that of the study `fedpa`.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from models.methods.fedpa import Config
 from models.methods.fedpa.generator_training import GeneratorTraining
 from tests.benchmarks import fedpa, job
 from tests.benchmarks.figure import Figure
+from tests.integration.processes import booked
 
 NUM_ROUNDS = 10
 
@@ -61,6 +61,5 @@ def _untrained(settings: list[str]) -> tuple[float, float]:
 def _trained(settings: list[str], out: Path) -> list[tuple[float, float]]:
     """Simulate a run and return the distances after each round."""
     folder = job.run(settings, out, command="simulate").folder
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    told = [line["metrics"] for line in lines if line["kind"] == "exchange" and line["metrics"]]
+    told = [line["metrics"] for line in booked(folder) if line["kind"] == "exchange" and line["metrics"]]
     return [(metrics["intra_class_distance"], metrics["inter_class_distance"]) for metrics in told]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import timeit
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from tests.benchmarks import job
 from tests.benchmarks.figure import Figure
 from tests.benchmarks.plugins.noop import Prototypes, some_prototypes
+from tests.integration.processes import booked
 from wire.encoding import decode, encode, pack, unpack
 from wire.messages import Task, Update
 
@@ -22,8 +22,7 @@ CALLS = 500
 def run(out: Path) -> list[Figure]:
     """Return encoded bytes without the payload as really sent, and times per call."""
     done = job.run(job.noop_settings(out, NUM_CLIENTS, NUM_ROUNDS, "memory"), out)
-    lines = [json.loads(line) for line in (done.folder / "metrics.jsonl").read_text().splitlines()]
-    sent = [line["up"] for line in lines if line["kind"] == "client" and line["exchange"] == "prototypes"]
+    sent = [line["up"] for line in booked(done.folder) if line["kind"] == "client" and line["exchange"] == "prototypes"]
     extra = [up["encoded_bytes"] - up["payload_bytes"] for up in sent]
     return [
         Figure.of("uplink overhead", "bytes", extra, target=MAX_OVERHEAD_BYTES + 1),

@@ -7,7 +7,6 @@ nets at once.
 
 from __future__ import annotations
 
-import json
 import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from models.spec import ModelConfig
 from tests.benchmarks import job, study
 from tests.benchmarks.figure import Figure
 from tests.benchmarks.mnist_split import INDICES, SAMPLES
+from tests.integration.processes import booked
 from tests.models.small_run import make_spec
 
 SEEDS = (0, 1, 2)
@@ -128,8 +128,7 @@ def _elements(result: study.Result, way: str) -> float:
 def _most_beside(settings: Sequence[str], size: int, out: Path) -> float:
     """Return the most bytes of any message of two rounds beyond 1.05 times those of its elements."""
     done = job.run([*settings, "run.num_rounds=2"], out, command="simulate")
-    lines = map(json.loads, (done.folder / "metrics.jsonl").read_text().splitlines())
-    sent = [line[way] for line in lines if line["kind"] == "client" for way in ("up", "down")]
+    sent = [line[way] for line in booked(done.folder) if line["kind"] == "client" for way in ("up", "down")]
     beside: list[float] = [each["encoded_bytes"] - 1.05 * size * each["elements"] for each in sent]
     return max(beside)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import signal
 import socket
 import sqlite3
@@ -12,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.chaos.kills import Kill, Tickets
-from tests.integration.processes import Coordinator, Process
+from tests.integration.processes import Coordinator, Process, booked
 from tests.integration.served_run import ServedRun, client_id
 from wire.exit_codes import ExitCode
 
@@ -94,7 +93,7 @@ def see_nothing_lost(ended: Coordinator, num_exchanges: int) -> None:
     num_rounds = summary["num_rounds"]
     assert (summary["outcome"], summary["rounds_completed"]) == ("finished", num_rounds)
     assert summary["updates"]["accepted"] == NUM_CLIENTS * num_rounds * num_exchanges
-    lines = [json.loads(line) for line in (ended.folder / "metrics.jsonl").read_text().splitlines()]
+    lines = booked(ended.folder)
     assert [line["round"] for line in lines if line["kind"] == "round"] == [*range(1, num_rounds + 1)]
     told = [(line["round"], line["exchange"], line["client"]) for line in lines if line["kind"] == "client"]
     assert len(told) == len(set(told)) == NUM_CLIENTS * (num_exchanges * num_rounds + 1)

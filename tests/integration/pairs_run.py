@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from models.data import load_client_data
 from models.methods.api import Update
 from models.spec import RunSpec, read_section
 from tests.integration.plugins import pairs
-from tests.integration.processes import Coordinator, Process, Processes, until
+from tests.integration.processes import Coordinator, Process, Processes, booked, until
 from tests.integration.served_run import ServedRun, client_id
 
 METHOD = "pairs:METHOD"
@@ -121,7 +120,7 @@ def save_samples(path: Path, num: int, label: int | None = None) -> None:
 
 def counted_in(coordinator: Coordinator) -> list[Counted | None]:
     """Return whose updates counted, round by round, as the coordinator's own record has it."""
-    lines = list(map(json.loads, (coordinator.folder / "metrics.jsonl").read_text().splitlines()))
+    lines = booked(coordinator.folder)
     found: list[Counted | None] = []
     for closed in coordinator.rounds:
         accepted: tuple[list[int], list[int]] = ([], [])

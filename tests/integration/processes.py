@@ -39,6 +39,11 @@ def until(found: Callable[[], T | None], what: str, within_s: float = WAIT_S) ->
     return value
 
 
+def booked(folder: Path) -> list[dict[str, Any]]:
+    """Return the lines of a run's metrics, in order."""
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
 class Process:
     """One daemon that was started."""
 

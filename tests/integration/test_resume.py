@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from pathlib import Path
 
 import pytest
 
 from tests.integration.pairs_run import PairsRun
-from tests.integration.processes import Coordinator, Process, Processes, until
+from tests.integration.processes import Coordinator, Process, Processes, booked, until
 from tests.integration.served_run import client_id
 from tests.integration.simulated import comparable, finished, settings, simulated_here
 from wire.exit_codes import ExitCode
@@ -29,7 +28,7 @@ def see_it_finish(pairs: PairsRun, run: Coordinator, clients: list[Process]) -> 
     assert summary["uplink"]["payload_bytes"] == summary["uplink"]["predicted_payload_bytes"] == num_rounds * 2 * 72
     assert summary["downlink"]["payload_bytes"] == num_rounds * 2 * 32
     assert summary["clients"].keys() == {FIRST, SECOND}
-    lines = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
+    lines = booked(run.folder)
     assert [line["round"] for line in lines if line["kind"] == "round"] == [*range(1, num_rounds + 1)]
     told = [(line["round"], line["exchange"], line["client"]) for line in lines if line["kind"] == "client"]
     assert len(told) == len(set(told)) == 4 * num_rounds + 2

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.processes import Processes
+from tests.integration.processes import Processes, booked
 from tests.integration.simulated import comparable, finished, settings, simulated_here
 
 pytest.importorskip("torch")
@@ -69,10 +68,9 @@ def test_all_clients_can_be_tested_on_the_same_samples(tmp_path: Path) -> None:
 
 def num_tested(folder: Path) -> dict[str, int]:
     """Return on how many samples each client was tested."""
-    (metrics,) = folder.glob("*/metrics.jsonl")
-    lines = [json.loads(line) for line in metrics.read_text().splitlines()]
+    (run,) = folder.iterdir()
     return {
         line["client"]: line["evaluations"][0]["num_test"]
-        for line in lines
+        for line in booked(run)
         if line["kind"] == "client" and line["evaluations"]
     }

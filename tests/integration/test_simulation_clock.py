@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from tests.integration.pairs_run import PairsRun
+from tests.integration.processes import booked
 from tests.integration.simulated import simulated_here
 
 QUICK = {"overhead_s": 1.0}
@@ -20,13 +20,13 @@ def simulated(pairs: PairsRun, tmp_path: Path, last: dict[str, float], **tables:
     return simulated_here(tmp_path / "simulated", ["--config", str(pairs.config_path)])
 
 
-def booked(tmp_path: Path) -> list[dict[str, Any]]:
-    (metrics,) = tmp_path.glob("simulated/*/metrics.jsonl")
-    return [json.loads(line) for line in metrics.read_text().splitlines()]
+def all_lines(tmp_path: Path) -> list[dict[str, Any]]:
+    (folder,) = (tmp_path / "simulated").iterdir()
+    return booked(folder)
 
 
 def round_lines(tmp_path: Path) -> list[dict[str, Any]]:
-    return [line for line in booked(tmp_path) if line["kind"] == "round"]
+    return [line for line in all_lines(tmp_path) if line["kind"] == "round"]
 
 
 def test_a_round_takes_as_long_as_its_slowest_client(pairs: PairsRun, tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_a_round_takes_as_long_as_its_slowest_client(pairs: PairsRun, tmp_path: 
 def test_links_carry_the_true_bytes(pairs: PairsRun, tmp_path: Path) -> None:
     """A kilobit a second for what was encoded and, at most, 42 bytes of framing for each of two frames."""
     summary = simulated(pairs, tmp_path, {"up_mbit_s": 0.001, "overhead_s": 1.0})
-    lines = [line for line in booked(tmp_path) if line["kind"] == "client" and line["client"] == "client-02"]
+    lines = [line for line in all_lines(tmp_path) if line["kind"] == "client" and line["client"] == "client-02"]
     sent = [line["up"]["encoded_bytes"] for line in lines if line["exchange"] != "evaluation"]
     least_s = sum(1.0 + 8 * num_bytes / 1000 for num_bytes in sent)
     assert least_s < summary["simulated"]["total_s"] <= least_s + len(sent) * 8 * 2 * 42 / 1000

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.integration.pairs_run import PairsRun
-from tests.integration.processes import Coordinator, Processes
+from tests.integration.processes import Coordinator, Processes, booked
 from tests.integration.simulated import comparable, finished, settings, simulated_here
 
 JOB = "coordinator.virtual.job"
@@ -23,9 +22,10 @@ def simulate(pairs: PairsRun, jobs: int, *more: str) -> Coordinator:
 
 def lines(run: Coordinator) -> list[dict[str, Any]]:
     """Return what was booked, without what was measured."""
-    found = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
     measured = ("_s", "_peak_rss_bytes")
-    return [{key: content for key, content in line.items() if not key.endswith(measured)} for line in found]
+    return [
+        {key: content for key, content in line.items() if not key.endswith(measured)} for line in booked(run.folder)
+    ]
 
 
 def test_two_jobs_make_the_bits_and_bytes_of_one(pairs: PairsRun) -> None:
