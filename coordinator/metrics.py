@@ -12,7 +12,6 @@ last line is not known any more; what was refused, `refused_before` tells.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +21,7 @@ from coordinator.durations import MeanDurations, duration_s
 from coordinator.footprint import Footprints
 from coordinator.links import Links, StoredLinks
 from coordinator.prediction import Prediction, RunFacts, classes_held, facts_of, predict, train_counts
+from coordinator.privacy import Releases
 from coordinator.report.summary import Totals, make_summary
 from coordinator.tally import (
     ClientLine,
@@ -75,7 +75,7 @@ class Ledger:
         self._tasks = TaskScores(method.rules, spec.plan)
         self._durations = MeanDurations()
         self._footprints = Footprints()
-        self._asked: dict[str, set[tuple[int, int]]] = defaultdict(set)
+        self._releases = Releases()
         self._known_classes: set[int] = set()
         self._num_completed = 0
         self._prepared: list[tuple[ClientLine, str]] = []
@@ -279,18 +279,14 @@ class Ledger:
             durations=self._durations,
             footprints=self._footprints,
             base=self._base,
-            num_releases={client: self._num_releases(client) for client in sorted(self._clients)},
+            num_releases=self._num_releases() if self._spec.privacy.adds_noise else {},
         )
 
-    def _num_releases(self, client: str) -> int:
-        """Return how often, at most, a client has told something of its samples: at join, and in each exchange.
-
-        What was asked in a round that failed, or that is open, may be in no line, so all of its exchanges count.
-        """
+    def _num_releases(self) -> dict[str, int]:
+        """Return how often, at most, each client has told something; a round that failed or is open is unsure."""
         open_round = {len(self._rounds) + 1} if len(self._rounds) < self._spec.num_rounds else set()
         unsure = open_round | {line.round for line in self._rounds.values() if line.status == "failed"}
-        num_exchanges = len(self._method.exchanges)
-        return 1 + len(unsure) * num_exchanges + sum(round not in unsure for round, _ in self._asked[client])
+        return self._releases.at_most(sorted(self._clients), unsure, len(self._method.exchanges))
 
     def _book(self, line: Line) -> None:
         """Add one line to the accounts."""
@@ -299,7 +295,7 @@ class Ledger:
         if isinstance(line, ClientLine):
             self._clients.add(line.client)
             if self._spec.privacy.adds_noise and not self._is_evaluation(line.exchange_index):
-                self._asked[line.client].add((line.round, line.exchange_index))
+                self._releases.book(line)
             self._accuracies.book(line.client, line.evaluations, line.round, line.base)
             self._tasks.book(line.client, line.evaluations)
             self._footprints.book(line)
