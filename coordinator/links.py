@@ -79,7 +79,12 @@ class Link(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class StoredLinks(msgspec.Struct, frozen=True):
-    """The links of all clients at one moment: when an exchange was opened or closed, or (`is_last`) the run left."""
+    """The links of all clients at one moment, from which a process of the run goes on.
+
+    That is when it opened its first exchange, or the first one after a failed round; when an exchange was closed; or
+    (`is_last`) when the run left. After a kill are missing what went between two exchanges and, of the one that was
+    open, all but its tasks and updates: those are computed.
+    """
 
     links: dict[str, Link] = {}
     is_last: bool = False

@@ -19,7 +19,7 @@ from coordinator.accounts import ExchangeAccount, RoundAccount, added, finite
 from coordinator.accuracy import Accuracies
 from coordinator.durations import MeanDurations, duration_s
 from coordinator.footprint import Footprints
-from coordinator.links import Links, StoredLinks
+from coordinator.links import Link, Links, StoredLinks
 from coordinator.prediction import Prediction, RunFacts, classes_held, facts_of, predict, train_counts
 from coordinator.privacy import Releases
 from coordinator.report.summary import Totals, make_summary
@@ -79,6 +79,8 @@ class Ledger:
         self._known_classes: set[int] = set()
         self._num_completed = 0
         self._prepared: list[tuple[ClientLine, str]] = []
+        self.links_at_closing = StoredLinks()
+        """What the kernel had counted when the last exchange was closed."""
         self._base = 0
         self._init = Traffic()
         self._refusals = Refusals()
@@ -178,7 +180,9 @@ class Ledger:
     def exchange_closing(self, at: float) -> None:
         """Prepare the clients' lines while the server half works: no more updates will come."""
         self._opened().close_at(at)
-        self._prepared = [(line, write_line(line)) for line in self._client_lines(self._opened())]
+        self.links_at_closing = self.links()
+        lines = self._client_lines(self._opened(), self.links_at_closing.links)
+        self._prepared = [(line, write_line(line)) for line in lines]
 
     def exchange_closed(self, metrics: Mapping[str, float], at: float) -> list[str]:
         """End the open exchange and return its lines: one per client of the cohort, then the server half's."""
@@ -206,7 +210,7 @@ class Ledger:
         `peaks` are the coordinator's own of memory in this round, as the line names them.
         """
         account = self._accounts.setdefault(round, RoundAccount())
-        for client_line in self._client_lines(self._exchange) if self._exchange else []:
+        for client_line in self._client_lines(self._exchange, self._links.all()) if self._exchange else []:
             account.book(client_line)
         self._exchange, self._prepared = None, []
         line = self._round_line(account, round, status, reason, global_hash, at, peaks or {})
@@ -334,7 +338,7 @@ class Ledger:
             raise LookupError("no exchange is open")
         return self._exchange
 
-    def _client_lines(self, exchange: ExchangeAccount) -> list[ClientLine]:
+    def _client_lines(self, exchange: ExchangeAccount, links: Mapping[str, Link]) -> list[ClientLine]:
         tested = {self._base} if self._is_evaluation(exchange.index) else {self._base, exchange.round}
 
         def predicted(client: str) -> Prediction | None:
@@ -342,7 +346,7 @@ class Ledger:
                 return None
             return predict(self._method, exchange.index, self.facts(client), self._spec.wire.value_dtype)
 
-        return exchange.lines(predicted, self._counters, bookable=frozenset(tested - {0}))
+        return exchange.lines(predicted, self._counters, frozenset(tested - {0}), links)
 
     def _exchange_line(self, exchange: ExchangeAccount, metrics: Mapping[str, float], at: float) -> ExchangeLine:
         announced = [self._announced[client] for client in exchange.accepted if client in self._announced]

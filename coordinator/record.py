@@ -228,12 +228,15 @@ class RunRecord:
             self._devices[client] = profile
             self._store.put_device(client, json.dumps(profile))
 
-    def open_exchange(self, opened: rounds.Configure, downlink: Packed, links: StoredLinks) -> asyncio.Future[None]:
-        """Store who is asked and with what; the future is done when it is durable."""
+    def open_exchange(
+        self, opened: rounds.Configure, downlink: Packed, links: StoredLinks | None
+    ) -> asyncio.Future[None]:
+        """Store who is asked and with what, and `links` if they are news; the future is done when it is durable."""
         durable, done = self._awaitable()
         header, buffer = encode(commands.Configured(), downlink, PIPE_BYTES)
         with self._store.together():
-            self._put_links(links)
+            if links is not None:
+                self._put_links(links)
             self._store.open_exchange(opened.round, opened.exchange, opened.cohort, bytes(header), bytes(buffer), done)
         return durable
 

@@ -52,6 +52,24 @@ def test_an_exchange_has_what_the_kernel_counted_while_it_was_open() -> None:
     assert summary["wire"]["uplink"] == {"rounds_bytes": 177, "evaluation_bytes": 0, "other_bytes": 1000}
 
 
+def test_the_kernel_is_asked_once_for_each_client_at_the_opening_and_once_at_the_close() -> None:
+    kernel = Kernel()
+    asked: list[bytes] = []
+
+    def counters(route: bytes) -> Counters | None:
+        asked.append(route)
+        return kernel.counters.get(route)
+
+    kernel.links = Links(StoredLinks(), counters)
+    kernel.ledger = Ledger(SPEC, TWO, kernel.links)
+    for client in READY:
+        kernel.links.joined(client, client.encode())
+    asked.clear()
+    kernel.exchange()
+    assert sorted(asked) == [b"ann", b"ann", b"bob", b"bob"]
+    assert kernel.ledger.links_at_closing == kernel.ledger.links()
+
+
 def test_an_exchange_that_was_open_before_a_restart_has_computed_bytes() -> None:
     """So has the total what was sent before; the rest is what was stored and what was counted since."""
     kernel = Kernel(StoredLinks({"ann": Link(2000, 1000, num_connections=1)}))
