@@ -83,9 +83,14 @@ class ExchangeAccount:
         entry = self._entries[client]
         entry.accepted, entry.accepted_at, entry.up, entry.report = True, at, Traffic.of(cost), report
 
+    @property
+    def is_closing(self) -> bool:
+        """Whether no more updates are waited for."""
+        return self._closing_at is not None
+
     def close_at(self, at: float) -> None:
-        """Note when no more updates were waited for; later calls change nothing."""
-        self._closing_at = at if self._closing_at is None else self._closing_at
+        """Note since when no more updates are waited for."""
+        self._closing_at = at
 
     def aggregate_s(self, at: float) -> float | None:
         """Return for how long the server half has worked by now."""

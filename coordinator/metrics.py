@@ -78,7 +78,7 @@ class Ledger:
         self._releases = Releases()
         self._known_classes: set[int] = set()
         self._num_completed = 0
-        self._prepared: list[tuple[ClientLine, str]] = []
+        self._written: list[str] = []
         self.links_at_closing = StoredLinks()
         """What the kernel had counted when the last exchange was closed."""
         self._base = 0
@@ -178,23 +178,24 @@ class Ledger:
         self._refusals = max(self._refusals, refusals, key=lambda counts: counts.total)
 
     def exchange_closing(self, at: float) -> None:
-        """Prepare the clients' lines while the server half works: no more updates will come."""
-        self._opened().close_at(at)
+        """Book the clients' lines while the server half works: no more updates will come. Later calls do nothing."""
+        exchange = self._opened()
+        if exchange.is_closing:
+            return
+        exchange.close_at(at)
         self.links_at_closing = self.links()
-        lines = self._client_lines(self._opened(), self.links_at_closing.links)
-        self._prepared = [(line, write_line(line)) for line in lines]
+        for line in self._client_lines(exchange, self.links_at_closing.links):
+            self._book(line)
+            self._written.append(write_line(line))
 
     def exchange_closed(self, metrics: Mapping[str, float], at: float) -> list[str]:
         """End the open exchange and return its lines: one per client of the cohort, then the server half's."""
-        exchange = self._opened()
-        if not self._prepared:
-            self.exchange_closing(at)
-        last = self._exchange_line(exchange, metrics, at)
-        lines: list[tuple[Line, str]] = [*self._prepared, (last, write_line(last))]
-        self._exchange, self._prepared = None, []
-        for line, _ in lines:
-            self._book(line)
-        return [text for _, text in lines]
+        self.exchange_closing(at)
+        line = self._exchange_line(self._opened(), metrics, at)
+        written, self._written = [*self._written, write_line(line)], []
+        self._exchange = None
+        self._book(line)
+        return written
 
     def round_closed(
         self,
@@ -212,7 +213,7 @@ class Ledger:
         account = self._accounts.setdefault(round, RoundAccount())
         for client_line in self._client_lines(self._exchange, self._links.all()) if self._exchange else []:
             account.book(client_line)
-        self._exchange, self._prepared = None, []
+        self._exchange = None
         line = self._round_line(account, round, status, reason, global_hash, at, peaks or {})
         self._round_opened_at = None
         self._book(line)

@@ -200,6 +200,18 @@ def test_a_repeated_task_counts_only_on_the_wire() -> None:
     assert line["turnaround_s"] == 1
 
 
+def test_clients_are_booked_once_and_before_the_server_half_answers() -> None:
+    """A server half that died is asked once more, and an exchange is closing from then on a second time."""
+    book = Book()
+    book.open(1, 0, 10, {"ann": report(0.5)})
+    for at in (11.5, 15):
+        book.ledger.exchange_closing(at)
+        assert summary_of(book.ledger)["updates"]["accepted"] == 1
+    ann, _, server = map(json.loads, book.ledger.exchange_closed({}, 16))
+    assert (ann["wait_s"], server["aggregate_s"]) == (0.5, 4.5)
+    assert summary_of(book.ledger)["updates"]["accepted"] == 1
+
+
 def test_a_line_says_what_became_of_a_client() -> None:
     book = Book()
     book.open(1, 0, 10, {"ann": report(0.5, scored(1, 10, head=9))})
