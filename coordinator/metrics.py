@@ -66,6 +66,7 @@ class Ledger:
         self._method = method
         self._config = read_config(method, spec.method_config)
         self._announced: dict[str, Ready] = {}
+        self._facts: dict[str, Facts] = {}
         self._clients: set[str] = set()
         self._rounds: dict[int, RoundLine] = {}
         self._accounts: dict[int, RoundAccount] = {}
@@ -91,6 +92,7 @@ class Ledger:
         """Take in what a client says of itself; the latest word holds."""
         self._clients.add(client)
         self._announced[client] = ready
+        self._facts.pop(client, None)
 
     def device(self, client: str, profile: Mapping[str, Any]) -> None:
         """Take in what a client says of its device, before any line of it; the latest word holds."""
@@ -102,11 +104,13 @@ class Ledger:
         Raises:
             KeyError: the client has not announced itself.
         """
+        if client in self._facts:
+            return self._facts[client]
         round = self._exchange.round if self._exchange is not None else 0
         account = self._accounts.get(round, RoundAccount())
         known = self._known_classes | account.new_classes
         run = RunFacts(self._config, known, self._base, round, self._num_completed, account.metrics)
-        return facts_of(self._spec, self._announced[client], run)
+        return self._facts.setdefault(client, facts_of(self._spec, self._announced[client], run))
 
     def num_train(self, clients: Collection[str]) -> int:
         """Return how many train samples these clients have announced."""
@@ -143,6 +147,7 @@ class Ledger:
         """Begin an exchange with these clients; what the kernel counted of one before a restart is not known."""
         name = "evaluation" if self._is_evaluation(exchange_index) else self._method.exchanges[exchange_index].name
         where = (round, exchange_index, name, self._base, cohort, at)
+        self._facts.clear()
         self._exchange = ExchangeAccount(*where) if resumed else ExchangeAccount(*where, self._links.link)
 
     def task_sent(self, client: str, cost: Cost, at: float | None) -> None:
@@ -214,7 +219,7 @@ class Ledger:
         for client_line in self._client_lines(self._exchange, self._links.all()) if self._exchange else []:
             account.book(client_line)
         self._exchange = None
-        line = self._round_line(account, round, status, reason, global_hash, at, peaks or {})
+        line = self._round_line(round, status, reason, global_hash, at, peaks or {})
         self._round_opened_at = None
         self._book(line)
         return write_line(line)
@@ -306,6 +311,7 @@ class Ledger:
             self._footprints.book(line)
             self._account_of(line).book(line)
             return
+        self._facts.clear()
         self.init_before(line.init)
         self.refused_before(line.refusals)
         if line.simulated_at_s is not None:
@@ -367,16 +373,9 @@ class Ledger:
         )
 
     def _round_line(
-        self,
-        account: RoundAccount,
-        round: int,
-        status: Status,
-        reason: str,
-        global_hash: str,
-        at: float,
-        peaks: Mapping[str, int | None],
+        self, round: int, status: Status, reason: str, global_hash: str, at: float, peaks: Mapping[str, int | None]
     ) -> RoundLine:
-        round_s = duration_s(self._round_opened_at, at)
+        account, round_s = self._accounts[round], duration_s(self._round_opened_at, at)
         return RoundLine(
             round=round,
             status=status,

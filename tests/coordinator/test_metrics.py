@@ -164,28 +164,6 @@ def test_the_evaluation_is_counted_apart() -> None:
     assert evaluation["uplink"]["predicted_elements"] == evaluation["uplink"]["predicted_payload_bytes"] == 0
 
 
-def test_classes_of_a_failed_round_stay_unknown() -> None:
-    book = Book()
-    book.ledger.round_opened(1, 0)
-    book.exchange(1, 0, 0, {"ann": report(0)})
-    book.open(1, 1, 2, {})
-    assert book.ledger.facts("bob").num_classes_known == 2
-    book.close(1, 5, "failed", "1 of 2 updates")
-    assert book.ledger.facts("bob").num_classes_known == 0
-    assert book.ledger.facts("bob").rounds_completed == 0
-
-
-def test_what_the_server_half_has_told_is_a_fact_until_the_round_ends() -> None:
-    book = Book()
-    book.ledger.round_opened(1, 0)
-    book.exchange(1, 0, 0, {"ann": report(0)})
-    book.open(1, 1, 2, {})
-    facts = book.ledger.facts("bob")
-    assert (facts.round, facts.metrics) == (1, {"loss": 0.5})
-    book.close(1, 5)
-    assert book.ledger.facts("bob").metrics == {}
-
-
 def test_the_samples_of_some_clients_are_counted() -> None:
     assert (ledger().num_train(["ann", "bob"]), ledger().num_train(["bob"]), ledger().num_train([])) == (35, 5, 0)
 
