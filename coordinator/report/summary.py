@@ -100,7 +100,7 @@ def make_summary(
         "coordination_s": _spread([None if mode == "simulate" else line.coordination_s for line in completed]),
         "time_s": totals.durations.means(),
         "memory": {key: memory.get(key) or None for key in (f"{kind}_peak_rss_bytes" for kind in PEAKS)},
-        "gpu_peak_bytes": memory.get("gpu_peak_bytes"),
+        "gpu_peak_bytes": totals.footprints.gpu_peak_bytes(),
         "energy": totals.footprints.energy(),
         "updates": {"accepted": totals.num_accepted, **msgspec.to_builtins(totals.refusals)},
         "clients": {

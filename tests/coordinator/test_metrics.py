@@ -268,6 +268,15 @@ def test_replay_ends_in_the_same_summary(rounds_first: bool) -> None:
     assert accounts.headline(3) == book.ledger.headline(3)
 
 
+def test_the_peak_on_a_gpu_survives_a_restart() -> None:
+    book, accounts = Book(), ledger()
+    book.round(1, 0, {"ann": report(0.5)._replace(gpu_peak_bytes=70)}, {"ann": report(1)._replace(gpu_peak_bytes=60)})
+    accounts.replay([*book.exchange_lines, *book.round_lines])
+    summary = summary_of(accounts)
+    assert summary["gpu_peak_bytes"] == summary["clients"]["ann"]["gpu_peak_bytes"] == 70
+    assert "gpu_peak_bytes" not in summary["null_reasons"]
+
+
 def test_a_resumed_exchange_ends_in_the_same_summary() -> None:
     first = {"ann": report(0.5), "bob": report(1)}
     last = {"ann": report(1, scored(1, 10, head=5)), "bob": report(0.5, scored(1, 30, head=21))}
