@@ -45,11 +45,27 @@ def test_an_exchange_has_what_the_kernel_counted_while_it_was_open() -> None:
     ann, bob, _ = kernel.exchange()
     assert (ann["up"]["wire_bytes"], ann["down"]["wire_bytes"]) == (170, 230)
     assert (bob["up"]["wire_bytes"], bob["down"]["wire_bytes"]) == (7, 0)
-    assert ann["up"]["computed_wire_bytes"] == ann["down"]["computed_wire_bytes"] == 0
+    assert (ann["up"]["computed_wire_bytes"], ann["down"]["computed_wire_bytes"]) == (54, 64)
     assert (ann["up"]["encoded_bytes"], ann["down"]["encoded_bytes"]) == (50, 60)
     summary = kernel.ledger.summary("serve", {}, {})
     assert (summary["uplink"]["wire_bytes"], summary["downlink"]["wire_bytes"]) == (1177, 1030)
     assert summary["wire"]["uplink"] == {"rounds_bytes": 177, "evaluation_bytes": 0, "other_bytes": 1000}
+
+
+def test_where_one_client_has_no_count_the_figures_of_all_are_computed_as_their_source_says() -> None:
+    kernel = Kernel()
+    kernel.ledger.announce("eve", READY["bob"])
+    kernel.exchange()
+    kernel.ledger.exchange_opened(1, 2, ["ann"], 0)
+    kernel.ledger.task_sent("ann", TASK, 1)
+    kernel.grow("ann", 1000, 1000)
+    kernel.ledger.exchange_closed({}, 2)
+    summary = kernel.ledger.summary("serve", {}, {})
+    assert summary["wire"]["source"] == "computed"
+    assert summary["wire"]["uplink"] == {"rounds_bytes": 54, "evaluation_bytes": 0, "other_bytes": 0}
+    assert summary["wire"]["downlink"] == {"rounds_bytes": 64, "evaluation_bytes": 64, "other_bytes": 0}
+    assert (summary["uplink"]["wire_bytes"], summary["downlink"]["wire_bytes"]) == (54, 128)
+    assert summary["evaluation"]["downlink"]["wire_bytes"] == 64
 
 
 def test_the_kernel_is_asked_once_for_each_client_at_the_opening_and_once_at_the_close() -> None:
