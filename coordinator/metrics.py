@@ -149,6 +149,8 @@ class Ledger:
         where = (round, exchange_index, name, self._base, cohort, at)
         self._facts.clear()
         self._exchange = ExchangeAccount(*where) if resumed else ExchangeAccount(*where, self._links.link)
+        if not resumed:
+            self._links.exchange_opened()
 
     def task_sent(self, client: str, cost: Cost, at: float | None) -> None:
         """Count a downlink; one that the client has been sent before only as bytes on the wire.
@@ -156,8 +158,7 @@ class Ledger:
         A time is None before a restart.
         """
         self._opened().task_sent(client, cost, at)
-        if at is None and cost.wire_bytes is not None:
-            self._links.before_restart(client, 0, cost.wire_bytes)
+        self._links.passed(client, "down", cost.wire_bytes if at is None else None)
 
     def was_asked(self, client: str) -> bool:
         """Say whether this client's downlink of the open exchange is counted."""
@@ -166,8 +167,7 @@ class Ledger:
     def update_accepted(self, client: str, cost: Cost, report: Report, at: float | None) -> None:
         """Count an update and what its client says of it."""
         self._opened().update_accepted(client, cost, report, at)
-        if at is None and cost.wire_bytes is not None:
-            self._links.before_restart(client, cost.wire_bytes, 0)
+        self._links.passed(client, "up", cost.wire_bytes if at is None else None)
 
     def refused(self, code: str) -> None:
         """Count an update that was not taken; all codes but `duplicate` and `stale` count as `refused`."""
@@ -224,9 +224,13 @@ class Ledger:
         self._book(line)
         return write_line(line)
 
-    def links(self, is_last: bool = False) -> StoredLinks:
-        """Return what the kernel has counted by now, to be stored."""
-        return StoredLinks(self._links.all(), is_last)
+    def links(self) -> StoredLinks:
+        """Return what the kernel has counted by now, to be stored while the run goes on."""
+        return StoredLinks(self._links.all())
+
+    def links_at_leaving(self) -> StoredLinks:
+        """Return the same to be stored as the run leaves in order."""
+        return self._links.at_leaving()
 
     def replay(self, lines: Iterable[str]) -> None:
         """Take up the accounts from stored lines; those of exchanges in their order, those of rounds anywhere.

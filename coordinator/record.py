@@ -371,7 +371,7 @@ class RunRecord:
             write(self.folder.global_path, unpack(state).arrays)
         names = {**self._peaks, **peaks}
         known = {name: max(peaks.get(name) or 0, self._peaks.get(name) or 0) or None for name in names}
-        self._put_links(ledger.links(is_last=True))
+        self._put_links(ledger.links_at_leaving())
         marks = {"batched": True} if self.is_batched else {}
         self.summary = {**ledger.summary(self._mode, known, versions), **marks, "outcome": outcome}
         self.folder.write_summary(self.summary)

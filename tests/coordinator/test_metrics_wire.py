@@ -86,6 +86,22 @@ def test_the_kernel_is_asked_once_for_each_client_at_the_opening_and_once_at_the
     assert kernel.ledger.links_at_closing == kernel.ledger.links()
 
 
+def test_a_process_that_left_in_order_has_counted_what_the_next_ones_do_not_compute() -> None:
+    """The second process is killed; the third has ann's task and update from the first, and bob's from the second."""
+    first = Kernel()
+    first.ledger.exchange_opened(1, 0, ["ann", "bob"], 0)
+    for client in ("ann", "bob"):
+        first.ledger.task_sent(client, TASK, 1)
+    first.ledger.update_accepted("ann", UPDATE, report(0.5), 2)
+    third = Kernel(first.ledger.links_at_leaving())
+    third.ledger.exchange_opened(1, 0, ["ann", "bob"], 0, resumed=True)
+    for client in ("ann", "bob"):
+        third.ledger.task_sent(client, TASK, None)
+        third.ledger.update_accepted(client, UPDATE, report(0.5), None)
+    computed = {client: link.computed_bytes for client, link in third.ledger.links().links.items()}
+    assert computed == {"ann": 0, "bob": 54}
+
+
 def test_an_exchange_that_was_open_before_a_restart_has_computed_bytes() -> None:
     """So has the total what was sent before; the rest is what was stored and what was counted since."""
     kernel = Kernel(StoredLinks({"ann": Link(2000, 1000, num_connections=1)}))
