@@ -40,7 +40,7 @@ class Entry:
 class ExchangeAccount:
     """What happens in an open exchange, client by client; `base` is the round that made the global state it sends.
 
-    `link_of` is asked at its beginning and its end; without it, bytes on the wire are computed.
+    `link_of` is asked at its beginning; without it, bytes on the wire are computed.
     """
 
     def __init__(
@@ -59,7 +59,6 @@ class ExchangeAccount:
         self.opened_at = opened_at
         self._base = base
         self._closing_at: float | None = None
-        self._link_of = link_of
         self._entries = {client: Entry(link=link_of(client)) for client in sorted(cohort)}
 
     @property
@@ -84,29 +83,40 @@ class ExchangeAccount:
         entry = self._entries[client]
         entry.accepted, entry.accepted_at, entry.up, entry.report = True, at, Traffic.of(cost), report
 
+    @property
+    def is_closing(self) -> bool:
+        """Whether no more updates are waited for."""
+        return self._closing_at is not None
+
     def close_at(self, at: float) -> None:
-        """Note when no more updates were waited for; later calls change nothing."""
-        self._closing_at = at if self._closing_at is None else self._closing_at
+        """Note since when no more updates are waited for."""
+        self._closing_at = at
 
     def aggregate_s(self, at: float) -> float | None:
         """Return for how long the server half has worked by now."""
         return duration_s(self._closing_at, at)
 
-    def lines(self, predict: Predict, rules: Sequence[str], bookable: frozenset[int]) -> list[ClientLine]:
+    def lines(
+        self, predict: Predict, rules: Sequence[str], bookable: frozenset[int], links: Mapping[str, Link]
+    ) -> list[ClientLine]:
         """Return one line per client.
 
         Args:
             predict: see `Predict`.
             rules: what was counted, by whose index a report names it; see `models.tasks.counters`.
             bookable: the rounds whose models can have been tested; scores of others are left out.
+            links: what the kernel has counted by now.
         """
-        return [self._line(client, entry, predict(client), rules, bookable) for client, entry in self._entries.items()]
+        return [
+            self._line(client, entry, predict(client), _scores(entry.report, rules, bookable), links.get(client))
+            for client, entry in self._entries.items()
+        ]
 
     def _line(
-        self, client: str, entry: Entry, predicted: Prediction | None, rules: Sequence[str], bookable: frozenset[int]
+        self, client: str, entry: Entry, predicted: Prediction | None, evaluations: list[Score], link: Link | None
     ) -> ClientLine:
         came, report = entry.accepted, entry.report
-        up, down = self._counted(client, entry)
+        up, down = _counted(entry, link)
         moments = Moments(self.opened_at, entry.sent_at, entry.accepted_at, self._closing_at)
         rtt_s = entry.link.rtt_s if entry.link is not None else None
         took = durations_of(moments, report, entry.down.encoded_bytes, entry.up.encoded_bytes, rtt_s)
@@ -132,16 +142,8 @@ class ExchangeAccount:
             trainer_peak_rss_bytes=report.trainer_peak_rss_bytes,
             gpu_peak_bytes=report.gpu_peak_bytes,
             energy_j=report.energy_j,
-            evaluations=_scores(report, rules, bookable),
+            evaluations=evaluations,
         )
-
-    def _counted(self, client: str, entry: Entry) -> tuple[Traffic, Traffic]:
-        """Return what went up and down, with what the kernel has counted since the exchange was opened if it says."""
-        before, now = entry.link, self._link_of(client)
-        if before is None or now is None:
-            return entry.up, entry.down
-        up, down = now.up_bytes - before.up_bytes, now.down_bytes - before.down_bytes
-        return entry.up.counted(up), entry.down.counted(down)
 
 
 @dataclass
@@ -190,6 +192,15 @@ def added(summands: Iterable[Traffic]) -> Traffic:
 def finite(metrics: Mapping[str, float]) -> dict[str, float | None]:
     """Return metrics as JSON can hold them."""
     return {name: value if math.isfinite(value) else None for name, value in metrics.items()}
+
+
+def _counted(entry: Entry, now: Link | None) -> tuple[Traffic, Traffic]:
+    """Return what went up and down, with what the kernel has counted since the exchange was opened if it says."""
+    before = entry.link
+    if before is None or now is None:
+        return entry.up, entry.down
+    up, down = now.up_bytes - before.up_bytes, now.down_bytes - before.down_bytes
+    return entry.up.counted(up), entry.down.counted(down)
 
 
 def _beside(measured: Traffic, predicted: Sizes | None) -> Traffic:

@@ -17,6 +17,7 @@ from typing import Any, Literal, Protocol
 from coordinator import round_events as rounds
 from coordinator.exchange import OpenExchange
 from coordinator.gate import Gate
+from coordinator.links import StoredLinks
 from coordinator.metrics import Ledger
 from coordinator.record import RunRecord
 from coordinator.rounds import Rounds
@@ -87,6 +88,7 @@ class Conductor:
             "coordinator_peak_rss_bytes": PeakMemory(lambda: "self"),
             "aggregator_peak_rss_bytes": PeakMemory(lambda: half.pid),
         }
+        self._has_stored_links = False
         self.exchange = OpenExchange(0, 0, None, Packed([], {}, b""))
 
     def peaks(self) -> dict[str, int | None]:
@@ -208,8 +210,13 @@ class Conductor:
         declared = None if self._machine.evaluating else self.declared()
         self.exchange = OpenExchange(instruction.round, instruction.exchange, declared, downlink)
         self._ledger.exchange_opened(instruction.round, instruction.exchange, instruction.cohort, self._now())
-        await self._record.open_exchange(instruction, downlink, self._ledger.links())
+        await self._record.open_exchange(instruction, downlink, self._links_at_opening())
         reach("exchange.opened")
+
+    def _links_at_opening(self) -> StoredLinks | None:
+        """Return what the kernel has counted, None if the exchange before has stored it as it was closed."""
+        has_stored, self._has_stored_links = self._has_stored_links, True
+        return None if has_stored else self._ledger.links()
 
     async def _aggregate(self, instruction: rounds.Aggregate) -> None:
         failure, state, told = "", None, {}
@@ -225,7 +232,7 @@ class Conductor:
         reach("exchange.aggregated")
         lines = self._ledger.exchange_closed(told, self._now())
         closes_round = bool(failure) or instruction.exchange + 1 == len(self._method.exchanges)
-        links = self._ledger.links()
+        links = self._ledger.links_at_closing
         self._record.close_exchange(instruction.round, instruction.exchange, state, lines, links, closes_round)
         reach("exchange.closed")
         self._feed(rounds.Aggregated(self._clock(), failure))
@@ -238,6 +245,7 @@ class Conductor:
         self._close_round("completed", instruction.round, "", instruction.accepted)
 
     async def _fail_round(self, instruction: rounds.FailRound) -> None:
+        self._has_stored_links = False
         await self._half.begin(self._record.start_state, self._num_train or 0)
         self._close_round("failed", instruction.round, instruction.reason, ())
         self._feed(rounds.Restored(self._clock()))

@@ -57,6 +57,10 @@ class Footprints:
         found = self._clients.get(client, Footprint())
         return {**found.peaks, "energy_j": found.measured_j, "device": dict(self.devices.get(client, {}))}
 
+    def gpu_peak_bytes(self) -> int | None:
+        """Return the largest peak of any client's trainer on a GPU, None if none has said that it used one."""
+        return max((found.peaks["gpu_peak_bytes"] or 0 for found in self._clients.values()), default=0) or None
+
     def energy(self) -> dict[str, float | None]:
         """Return the energy of all devices: in whole if all of it was measured, and as far as it was."""
         parts = [found.measured_j for found in self._clients.values()]

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Literal
 
 import msgspec
 
 from wire.messages import Vitals
 from wire.sockets.tcp import Counters
+
+Way = Literal["up", "down"]
 
 MOST = 2**53
 """No count or clock that a client tells is larger."""
@@ -64,6 +67,15 @@ class Link(msgspec.Struct, frozen=True, omit_defaults=True):
             rtt_s=counters.rtt_s or self.rtt_s,
         )
 
+    def with_computed(self, way: Way, computed_bytes: int) -> Link:
+        """Return this and a message more, with its computed cost."""
+        return msgspec.structs.replace(
+            self,
+            up_bytes=self.up_bytes + (computed_bytes if way == "up" else 0),
+            down_bytes=self.down_bytes + (computed_bytes if way == "down" else 0),
+            computed_bytes=self.computed_bytes + computed_bytes,
+        )
+
     def with_word(self, word: Vitals, clock_skew_s: float) -> Link:
         """Return this and what the client says now; a figure smaller than before is that of a new process."""
         last = self.word if word.sent_bytes >= self.word.sent_bytes else Vitals()
@@ -79,10 +91,19 @@ class Link(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class StoredLinks(msgspec.Struct, frozen=True):
-    """The links of all clients at one moment: when an exchange was opened or closed, or (`is_last`) the run left."""
+    """The links of all clients at one moment, from which a process of the run goes on.
+
+    That is when it opened its first exchange, or the first one after a failed round; when an exchange was closed; or
+    when the run left in order. After a kill are missing what went between two exchanges and, of the one that was open,
+    all but its tasks and updates: those are computed.
+
+    Attributes:
+        links: by client id.
+        counted: the tasks and updates of the exchange that was open when the run left, each its client and its way.
+    """
 
     links: dict[str, Link] = {}
-    is_last: bool = False
+    counted: list[tuple[str, Way]] = []
 
 
 class Links:
@@ -91,7 +112,7 @@ class Links:
     def __init__(self, stored: StoredLinks, counters: Callable[[bytes], Counters | None]) -> None:
         """Go on from what is stored; `counters` is the door's."""
         self._ended = dict(stored.links)
-        self._is_whole = stored.is_last
+        self._counted = set(stored.counted)
         self._counters = counters
         self._routes: dict[str, set[bytes]] = {}
         self._clients: dict[bytes, str] = {}
@@ -110,16 +131,19 @@ class Links:
             if counters is not None:
                 self._ended[client] = self._ended.get(client, Link()).with_connection(counters)
 
-    def before_restart(self, client: str, up_bytes: int, down_bytes: int) -> None:
-        """Count a message that went before this process began, with its computed cost, if it was not counted then."""
-        if self._is_whole:
-            return
-        known = self._ended.get(client, Link())
-        computed_bytes = known.computed_bytes + up_bytes + down_bytes
-        up_bytes, down_bytes = known.up_bytes + up_bytes, known.down_bytes + down_bytes
-        self._ended[client] = msgspec.structs.replace(
-            known, up_bytes=up_bytes, down_bytes=down_bytes, computed_bytes=computed_bytes
-        )
+    def exchange_opened(self) -> None:
+        """Begin an exchange; one that was open before this process began is not begun again."""
+        self._counted.clear()
+
+    def passed(self, client: str, way: Way, before_bytes: int | None) -> None:
+        """Note a task or an update of the open exchange.
+
+        One that went before this process began is counted with its computed cost, `before_bytes`, unless it is in what
+        was stored; of one that the kernel counts it is None.
+        """
+        if before_bytes is not None and (client, way) not in self._counted:
+            self._ended[client] = self._ended.get(client, Link()).with_computed(way, before_bytes)
+        self._counted.add((client, way))
 
     def told(self, client: str, word: Vitals, message_bytes: int) -> None:
         """Take what a client has counted itself, in a message of so many bytes, which it could not count yet."""
@@ -144,6 +168,11 @@ class Links:
             if counters is not None:
                 link = (link or Link()).with_connection(counters)
         return link if link is not None and link.num_connections else None
+
+    def at_leaving(self) -> StoredLinks:
+        """Return all, to be stored as the run leaves in order."""
+        links = self.all()
+        return StoredLinks(links, sorted((client, way) for client, way in self._counted if client in links))
 
     def all(self) -> dict[str, Link]:
         """Return the links of all clients of which the kernel has said anything."""

@@ -77,7 +77,7 @@ class Lobby:
         self._membership = Membership(welcome.heartbeat_s)
         self._constants: list[tuple[ConstantMessage, Frames]] = []
         self._welcome_frames: Frames = []
-        self._hellos: dict[str, Hello] = {}
+        self._hellos: dict[bytes, Hello] = {}
         self._open = False
         self.announced: dict[str, Ready] = {}
         self._at_work: set[str] = set()
@@ -177,21 +177,22 @@ class Lobby:
             reason = f"{hello.client} and {holder} have [data] index = {index}: expected another part for each client"
             self._turn_away(route, RefusalCode.DATA_INDEX, reason)
         else:
-            self._hellos[hello.client] = hello
+            self._hellos[route] = hello
             self._obey(self._membership.hello(hello.client, route, hello.incarnation, at), at)
+            self._hellos = {held: self._hellos[held] for held in self._membership.routes()}
 
     def _holder_of(self, client: str, index: int | None) -> str:
         """Return who else is connected and has this part of the run's data, nothing if nobody or if it is no part."""
         if index is None:
             return ""
-        others = self._membership.members.keys() - {client}
-        return next((other for other in others if data_index(self._hellos[other].device) == index), "")
+        others = [member for member in self._membership.members.values() if member.client != client]
+        return next((other.client for other in others if data_index(self._hellos[other.route]) == index), "")
 
     def _obey(self, instructions: Sequence[membership.Instruction], at: float) -> None:
         for instruction in instructions:
             if isinstance(instruction, membership.Admit):
-                hello = self._hellos[instruction.client]
-                self._events.joined(instruction.client, instruction.route, hello.device)
+                device = self._hellos[instruction.route].device
+                self._events.joined(instruction.client, instruction.route, device)
                 if self._open:
                     self._admit(instruction.client, instruction.route)
             elif isinstance(instruction, membership.RefuseDuplicate):
@@ -223,7 +224,7 @@ class Lobby:
         self._at_work.discard(client)
         self._send_to(route, self._welcome_frames)
         for message, frames in self._constants:
-            if message.digest not in self._hellos[client].constants:
+            if message.digest not in self._hellos[route].constants:
                 self._send_to(route, frames)
                 self._events.constant_sent(client, message, frames)
 

@@ -96,6 +96,10 @@ class Membership:
         """Return the client that speaks through this route, None if nobody does."""
         return self._clients.get(route)
 
+    def routes(self) -> set[bytes]:
+        """Return the connections of those who are here, and of those who ask for the id of one."""
+        return {*self._clients, *(rival.route for rival in self._contenders.values())}
+
     def hello(self, client: str, route: bytes, incarnation: int, at: float) -> list[Instruction]:
         """A client asks to take part."""
         found = self._free(route, client, at)

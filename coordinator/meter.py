@@ -42,7 +42,6 @@ class Meter:
         self.links.told(client, message.vitals, framed_bytes(frames, self._is_encrypted))
         self._remember("client_peak_rss_bytes", message.client_peak_rss_bytes)
         self._remember("trainer_peak_rss_bytes", message.trainer_peak_rss_bytes)
-        self._remember("gpu_peak_bytes", message.vitals.gpu_peak_bytes)
 
     def _remember(self, name: str, peak_bytes: int) -> None:
         if peak_bytes > 0:

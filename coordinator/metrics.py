@@ -12,7 +12,6 @@ last line is not known any more; what was refused, `refused_before` tells.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -20,8 +19,9 @@ from coordinator.accounts import ExchangeAccount, RoundAccount, added, finite
 from coordinator.accuracy import Accuracies
 from coordinator.durations import MeanDurations, duration_s
 from coordinator.footprint import Footprints
-from coordinator.links import Links, StoredLinks
+from coordinator.links import Link, Links, StoredLinks
 from coordinator.prediction import Prediction, RunFacts, classes_held, facts_of, predict, train_counts
+from coordinator.privacy import Releases
 from coordinator.report.summary import Totals, make_summary
 from coordinator.tally import (
     ClientLine,
@@ -66,6 +66,7 @@ class Ledger:
         self._method = method
         self._config = read_config(method, spec.method_config)
         self._announced: dict[str, Ready] = {}
+        self._facts: dict[str, Facts] = {}
         self._clients: set[str] = set()
         self._rounds: dict[int, RoundLine] = {}
         self._accounts: dict[int, RoundAccount] = {}
@@ -75,10 +76,12 @@ class Ledger:
         self._tasks = TaskScores(method.rules, spec.plan)
         self._durations = MeanDurations()
         self._footprints = Footprints()
-        self._asked: dict[str, set[tuple[int, int]]] = defaultdict(set)
+        self._releases = Releases()
         self._known_classes: set[int] = set()
         self._num_completed = 0
-        self._prepared: list[tuple[ClientLine, str]] = []
+        self._written: list[str] = []
+        self.links_at_closing = StoredLinks()
+        """What the kernel had counted when the last exchange was closed."""
         self._base = 0
         self._init = Traffic()
         self._refusals = Refusals()
@@ -89,6 +92,7 @@ class Ledger:
         """Take in what a client says of itself; the latest word holds."""
         self._clients.add(client)
         self._announced[client] = ready
+        self._facts.pop(client, None)
 
     def device(self, client: str, profile: Mapping[str, Any]) -> None:
         """Take in what a client says of its device, before any line of it; the latest word holds."""
@@ -100,11 +104,13 @@ class Ledger:
         Raises:
             KeyError: the client has not announced itself.
         """
+        if client in self._facts:
+            return self._facts[client]
         round = self._exchange.round if self._exchange is not None else 0
         account = self._accounts.get(round, RoundAccount())
         known = self._known_classes | account.new_classes
         run = RunFacts(self._config, known, self._base, round, self._num_completed, account.metrics)
-        return facts_of(self._spec, self._announced[client], run)
+        return self._facts.setdefault(client, facts_of(self._spec, self._announced[client], run))
 
     def num_train(self, clients: Collection[str]) -> int:
         """Return how many train samples these clients have announced."""
@@ -141,7 +147,10 @@ class Ledger:
         """Begin an exchange with these clients; what the kernel counted of one before a restart is not known."""
         name = "evaluation" if self._is_evaluation(exchange_index) else self._method.exchanges[exchange_index].name
         where = (round, exchange_index, name, self._base, cohort, at)
+        self._facts.clear()
         self._exchange = ExchangeAccount(*where) if resumed else ExchangeAccount(*where, self._links.link)
+        if not resumed:
+            self._links.exchange_opened()
 
     def task_sent(self, client: str, cost: Cost, at: float | None) -> None:
         """Count a downlink; one that the client has been sent before only as bytes on the wire.
@@ -149,8 +158,7 @@ class Ledger:
         A time is None before a restart.
         """
         self._opened().task_sent(client, cost, at)
-        if at is None and cost.wire_bytes is not None:
-            self._links.before_restart(client, 0, cost.wire_bytes)
+        self._links.passed(client, "down", cost.wire_bytes if at is None else None)
 
     def was_asked(self, client: str) -> bool:
         """Say whether this client's downlink of the open exchange is counted."""
@@ -159,8 +167,7 @@ class Ledger:
     def update_accepted(self, client: str, cost: Cost, report: Report, at: float | None) -> None:
         """Count an update and what its client says of it."""
         self._opened().update_accepted(client, cost, report, at)
-        if at is None and cost.wire_bytes is not None:
-            self._links.before_restart(client, cost.wire_bytes, 0)
+        self._links.passed(client, "up", cost.wire_bytes if at is None else None)
 
     def refused(self, code: str) -> None:
         """Count an update that was not taken; all codes but `duplicate` and `stale` count as `refused`."""
@@ -176,21 +183,24 @@ class Ledger:
         self._refusals = max(self._refusals, refusals, key=lambda counts: counts.total)
 
     def exchange_closing(self, at: float) -> None:
-        """Prepare the clients' lines while the server half works: no more updates will come."""
-        self._opened().close_at(at)
-        self._prepared = [(line, write_line(line)) for line in self._client_lines(self._opened())]
+        """Book the clients' lines while the server half works: no more updates will come. Later calls do nothing."""
+        exchange = self._opened()
+        if exchange.is_closing:
+            return
+        exchange.close_at(at)
+        self.links_at_closing = self.links()
+        for line in self._client_lines(exchange, self.links_at_closing.links):
+            self._book(line)
+            self._written.append(write_line(line))
 
     def exchange_closed(self, metrics: Mapping[str, float], at: float) -> list[str]:
         """End the open exchange and return its lines: one per client of the cohort, then the server half's."""
-        exchange = self._opened()
-        if not self._prepared:
-            self.exchange_closing(at)
-        last = self._exchange_line(exchange, metrics, at)
-        lines: list[tuple[Line, str]] = [*self._prepared, (last, write_line(last))]
-        self._exchange, self._prepared = None, []
-        for line, _ in lines:
-            self._book(line)
-        return [text for _, text in lines]
+        self.exchange_closing(at)
+        line = self._exchange_line(self._opened(), metrics, at)
+        written, self._written = [*self._written, write_line(line)], []
+        self._exchange = None
+        self._book(line)
+        return written
 
     def round_closed(
         self,
@@ -206,17 +216,21 @@ class Ledger:
         `peaks` are the coordinator's own of memory in this round, as the line names them.
         """
         account = self._accounts.setdefault(round, RoundAccount())
-        for client_line in self._client_lines(self._exchange) if self._exchange else []:
+        for client_line in self._client_lines(self._exchange, self._links.all()) if self._exchange else []:
             account.book(client_line)
-        self._exchange, self._prepared = None, []
-        line = self._round_line(account, round, status, reason, global_hash, at, peaks or {})
+        self._exchange = None
+        line = self._round_line(round, status, reason, global_hash, at, peaks or {})
         self._round_opened_at = None
         self._book(line)
         return write_line(line)
 
-    def links(self, is_last: bool = False) -> StoredLinks:
-        """Return what the kernel has counted by now, to be stored."""
-        return StoredLinks(self._links.all(), is_last)
+    def links(self) -> StoredLinks:
+        """Return what the kernel has counted by now, to be stored while the run goes on."""
+        return StoredLinks(self._links.all())
+
+    def links_at_leaving(self) -> StoredLinks:
+        """Return the same to be stored as the run leaves in order."""
+        return self._links.at_leaving()
 
     def replay(self, lines: Iterable[str]) -> None:
         """Take up the accounts from stored lines; those of exchanges in their order, those of rounds anywhere.
@@ -279,18 +293,14 @@ class Ledger:
             durations=self._durations,
             footprints=self._footprints,
             base=self._base,
-            num_releases={client: self._num_releases(client) for client in sorted(self._clients)},
+            num_releases=self._num_releases() if self._spec.privacy.adds_noise else {},
         )
 
-    def _num_releases(self, client: str) -> int:
-        """Return how often, at most, a client has told something of its samples: at join, and in each exchange.
-
-        What was asked in a round that failed, or that is open, may be in no line, so all of its exchanges count.
-        """
+    def _num_releases(self) -> dict[str, int]:
+        """Return how often, at most, each client has told something; a round that failed or is open is unsure."""
         open_round = {len(self._rounds) + 1} if len(self._rounds) < self._spec.num_rounds else set()
         unsure = open_round | {line.round for line in self._rounds.values() if line.status == "failed"}
-        num_exchanges = len(self._method.exchanges)
-        return 1 + len(unsure) * num_exchanges + sum(round not in unsure for round, _ in self._asked[client])
+        return self._releases.at_most(sorted(self._clients), unsure, len(self._method.exchanges))
 
     def _book(self, line: Line) -> None:
         """Add one line to the accounts."""
@@ -299,12 +309,13 @@ class Ledger:
         if isinstance(line, ClientLine):
             self._clients.add(line.client)
             if self._spec.privacy.adds_noise and not self._is_evaluation(line.exchange_index):
-                self._asked[line.client].add((line.round, line.exchange_index))
+                self._releases.book(line)
             self._accuracies.book(line.client, line.evaluations, line.round, line.base)
             self._tasks.book(line.client, line.evaluations)
             self._footprints.book(line)
             self._account_of(line).book(line)
             return
+        self._facts.clear()
         self.init_before(line.init)
         self.refused_before(line.refusals)
         if line.simulated_at_s is not None:
@@ -338,7 +349,7 @@ class Ledger:
             raise LookupError("no exchange is open")
         return self._exchange
 
-    def _client_lines(self, exchange: ExchangeAccount) -> list[ClientLine]:
+    def _client_lines(self, exchange: ExchangeAccount, links: Mapping[str, Link]) -> list[ClientLine]:
         tested = {self._base} if self._is_evaluation(exchange.index) else {self._base, exchange.round}
 
         def predicted(client: str) -> Prediction | None:
@@ -346,7 +357,7 @@ class Ledger:
                 return None
             return predict(self._method, exchange.index, self.facts(client), self._spec.wire.value_dtype)
 
-        return exchange.lines(predicted, self._counters, bookable=frozenset(tested - {0}))
+        return exchange.lines(predicted, self._counters, frozenset(tested - {0}), links)
 
     def _exchange_line(self, exchange: ExchangeAccount, metrics: Mapping[str, float], at: float) -> ExchangeLine:
         announced = [self._announced[client] for client in exchange.accepted if client in self._announced]
@@ -366,16 +377,9 @@ class Ledger:
         )
 
     def _round_line(
-        self,
-        account: RoundAccount,
-        round: int,
-        status: Status,
-        reason: str,
-        global_hash: str,
-        at: float,
-        peaks: Mapping[str, int | None],
+        self, round: int, status: Status, reason: str, global_hash: str, at: float, peaks: Mapping[str, int | None]
     ) -> RoundLine:
-        round_s = duration_s(self._round_opened_at, at)
+        account, round_s = self._accounts[round], duration_s(self._round_opened_at, at)
         return RoundLine(
             round=round,
             status=status,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from importlib.util import find_spec
 from typing import Any
 
+from coordinator.tally import ClientLine
 from models.spec import ConfigError, PrivacyConfig
 
 EXTRA = "pip install 'protoedge[privacy]'"
@@ -22,6 +24,27 @@ def require_accounting(privacy: PrivacyConfig) -> None:
     if privacy.adds_noise and find_spec("dp_accounting") is None:
         expected = f"expected dp-accounting, which says what it comes to: {EXTRA}"
         raise ConfigError(f"[privacy] noise_multiplier = {privacy.noise_multiplier:g}: {expected}")
+
+
+class Releases:
+    """In which exchanges each client was asked for something of its samples."""
+
+    def __init__(self) -> None:
+        self._asked: dict[str, set[tuple[int, int]]] = defaultdict(set)
+
+    def book(self, line: ClientLine) -> None:
+        """Add a client's exchange of a round."""
+        self._asked[line.client].add((line.round, line.exchange_index))
+
+    def at_most(self, clients: Iterable[str], unsure: Collection[int], num_exchanges: int) -> dict[str, int]:
+        """Return how often, at most, each client has told something: at join, and in each exchange.
+
+        Of the `unsure` rounds all exchanges count, as what was asked in them may be in no line.
+        """
+        return {
+            client: 1 + len(unsure) * num_exchanges + sum(round not in unsure for round, _ in self._asked[client])
+            for client in clients
+        }
 
 
 def privacy_summary(privacy: PrivacyConfig, num_releases: Mapping[str, int], mode: str) -> dict[str, Any]:

@@ -231,12 +231,15 @@ class RunRecord:
             self._devices[client] = profile
             self._store.put_device(client, json.dumps(profile))
 
-    def open_exchange(self, opened: rounds.Configure, downlink: Packed, links: StoredLinks) -> asyncio.Future[None]:
-        """Store who is asked and with what; the future is done when it is durable."""
+    def open_exchange(
+        self, opened: rounds.Configure, downlink: Packed, links: StoredLinks | None
+    ) -> asyncio.Future[None]:
+        """Store who is asked and with what, and `links` if they are news; the future is done when it is durable."""
         durable, done = self._awaitable()
         header, buffer = encode(commands.Configured(), downlink, PIPE_BYTES)
         with self._store.together():
-            self._put_links(links)
+            if links is not None:
+                self._put_links(links)
             self._store.open_exchange(opened.round, opened.exchange, opened.cohort, bytes(header), bytes(buffer), done)
         return durable
 
@@ -371,7 +374,7 @@ class RunRecord:
             write(self.folder.global_path, unpack(state).arrays)
         names = {**self._peaks, **peaks}
         known = {name: max(peaks.get(name) or 0, self._peaks.get(name) or 0) or None for name in names}
-        self._put_links(ledger.links(is_last=True))
+        self._put_links(ledger.links_at_leaving())
         marks = {"batched": True} if self.is_batched else {}
         self.summary = {**ledger.summary(self._mode, known, versions), **marks, "outcome": outcome}
         self.folder.write_summary(self.summary)

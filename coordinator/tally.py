@@ -45,7 +45,7 @@ class Traffic(msgspec.Struct, frozen=True):
     A message sent again to the same client in the same exchange adds to `wire_bytes` and to `resent_bytes`, which are
     encoded bytes, and to nothing else. Of a closed exchange `wire_bytes` are what the kernel counted on the client's
     connections while it was open, heartbeats and handshakes in that time included; where it does not say, they are
-    computed from the messages, and so are `computed_wire_bytes` of them.
+    computed from the messages, as `computed_wire_bytes` are in any case.
     """
 
     elements: int = 0
@@ -93,7 +93,11 @@ class Traffic(msgspec.Struct, frozen=True):
 
     def counted(self, wire_bytes: int) -> Traffic:
         """Return the same with what the kernel counted."""
-        return msgspec.structs.replace(self, wire_bytes=wire_bytes, computed_wire_bytes=0)
+        return msgspec.structs.replace(self, wire_bytes=wire_bytes)
+
+    def computed(self) -> Traffic:
+        """Return the same with what was computed from the messages alone."""
+        return msgspec.structs.replace(self, wire_bytes=self.computed_wire_bytes)
 
 
 class Refusals(msgspec.Struct, frozen=True):

@@ -122,6 +122,12 @@ class Record:
 
     __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
 
+    @classmethod
+    @functools.cache
+    def _positions_last(cls) -> Sequence[dataclasses.Field[Any]]:
+        """Return the fields of this record, those last whose bound may be the size of another."""
+        return sorted(dataclasses.fields(cls), key=lambda spec: bool(spec.metadata["kind"] == "indices"))
+
     def to_payload(self, value_dtype: str = "f32", dims: Mapping[str, int] | None = None) -> Payload:
         """Return this record as a payload.
 
@@ -135,7 +141,7 @@ class Record:
         tensors: dict[str, Tensor] = {}
         scalars: dict[str, Scalar] = {}
         sizes = dict(dims or {})
-        for spec in _positions_last(self):
+        for spec in self._positions_last():
             kind, content = spec.metadata["kind"], getattr(self, spec.name)
             if kind in _SCALAR_KINDS:
                 scalars[spec.name] = content
@@ -155,9 +161,9 @@ class Record:
         Raises:
             RecordError: as there.
         """
-        _check_names({spec.name for spec in dataclasses.fields(cls)}, {*shapes, *scalars})
+        _check_names(cls._positions_last(), {*shapes, *scalars})
         sizes = dict(dims)
-        for spec in dataclasses.fields(cls):
+        for spec in cls._positions_last():
             if spec.name in shapes and spec.metadata["kind"] not in {"indices", *_SCALAR_KINDS}:
                 _bind_sizes(spec.name, spec.metadata["dims"], tuple(shapes[spec.name]), sizes)
 
@@ -183,14 +189,14 @@ class Record:
         """
         sizes = dict(dims or {})
         content: dict[str, Any] = dict(payload.scalars)
-        _check_names({spec.name for spec in dataclasses.fields(cls)}, {*payload.tensors, *payload.scalars})
-        for spec in _positions_last(cls):
+        _check_names(cls._positions_last(), {*payload.tensors, *payload.scalars})
+        for spec in cls._positions_last():
             if spec.metadata["kind"] in _SCALAR_KINDS:
                 _check_scalar(spec, payload.scalars.get(spec.name), digests or {})
             else:
                 content[spec.name] = _read_array(spec, payload.tensors.get(spec.name), sizes)
         record = cls(**content)
-        for spec in dataclasses.fields(cls):
+        for spec in cls._positions_last():
             if spec.metadata["kind"] == "values":
                 class_of = functools.partial(record.class_of, spec, classes=classes)
                 check_finite(spec.name, content[spec.name], class_of)
@@ -306,11 +312,6 @@ def positions_in(index_set: np.ndarray, universe: int) -> np.ndarray:
 _SCALAR_KINDS = ("scalar", "digest")
 
 
-def _positions_last(record: Any) -> list[dataclasses.Field[Any]]:
-    """Return the fields of a record, those last whose bound may be the size of another."""
-    return sorted(dataclasses.fields(record), key=lambda spec: bool(spec.metadata["kind"] == "indices"))
-
-
 def _codec_of(kind: str, value_dtype: str) -> str:
     return {"values": value_dtype, "counts": "u32", "class_ids": "u16", "indices": "u8"}[kind]
 
@@ -350,7 +351,8 @@ def _read_positions(spec: dataclasses.Field[Any], array: np.ndarray, sizes: Mapp
         raise RecordError(f"field {spec.name!r}: {error}") from None
 
 
-def _check_names(expected: set[str], came: set[str]) -> None:
+def _check_names(specs: Sequence[dataclasses.Field[Any]], came: set[str]) -> None:
+    expected = {spec.name for spec in specs}
     if expected != came:
         raise RecordError(f"expected fields {sorted(expected)}, got {sorted(came)}")
 

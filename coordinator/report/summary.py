@@ -70,7 +70,7 @@ def make_summary(
     rule = method.default_rule if spec.evaluation.rule == "auto" else spec.evaluation.rule
     completed = totals.completed
     tasks = totals.tasks.summary({line.round for line in completed})
-    wire = _wire(totals) if mode != "simulate" else None
+    wire: Any = _wire(totals) if mode != "simulate" else None
     simulated = simulated_times(totals.rounds, _accuracy(rule, totals)["best_round"])
     summary: dict[str, Any] = {
         "run_id": spec.run_id,
@@ -85,13 +85,17 @@ def make_summary(
         "accuracy_by_rule": {rule: _accuracy(rule, totals) for rule in method.rules},
         **({"tasks": tasks} if tasks else {}),
         **({"simulated": simulated} if simulated else {}),
-        "uplink": {**_traffic(totals.up, mode), "wire_bytes": wire and wire_total(wire, "uplink")},
-        "downlink": {**_traffic(totals.down, mode), "wire_bytes": wire and wire_total(wire, "downlink")},
-        "init": {key: figure for key, figure in _traffic(totals.init, mode).items() if key in Cost._fields},
+        "uplink": _traffic(totals.up, wire and wire_total(wire, "uplink")),
+        "downlink": _traffic(totals.down, wire and wire_total(wire, "downlink")),
+        "init": {
+            key: figure
+            for key, figure in _traffic(totals.init, wire and totals.init.wire_bytes).items()
+            if key in Cost._fields
+        },
         "evaluation": {
             "accepted": totals.evaluation.num_accepted,
-            "uplink": _traffic(totals.evaluation.up, mode),
-            "downlink": _traffic(totals.evaluation.down, mode),
+            "uplink": _traffic(totals.evaluation.up, wire and wire["uplink"]["evaluation_bytes"]),
+            "downlink": _traffic(totals.evaluation.down, wire and wire["downlink"]["evaluation_bytes"]),
         },
         "wire": wire,
         "wire_bytes_source": wire and SOURCES[wire["source"]],
@@ -100,7 +104,7 @@ def make_summary(
         "coordination_s": _spread([None if mode == "simulate" else line.coordination_s for line in completed]),
         "time_s": totals.durations.means(),
         "memory": {key: memory.get(key) or None for key in (f"{kind}_peak_rss_bytes" for kind in PEAKS)},
-        "gpu_peak_bytes": memory.get("gpu_peak_bytes"),
+        "gpu_peak_bytes": totals.footprints.gpu_peak_bytes(),
         "energy": totals.footprints.energy(),
         "updates": {"accepted": totals.num_accepted, **msgspec.to_builtins(totals.refusals)},
         "clients": {
@@ -134,10 +138,11 @@ def _wire(totals: Totals) -> dict[str, Any]:
     return wire_summary(source, totals.links, (totals.up, totals.down), evaluation, totals.init)
 
 
-def _traffic(traffic: Traffic, mode: str) -> dict[str, int | None]:
+def _traffic(traffic: Traffic, wire_bytes: int | None) -> dict[str, int | None]:
+    """Return a sum's figures, with the bytes on the wire that the run's source says."""
     figures: dict[str, int | None] = msgspec.structs.asdict(traffic)
     del figures["computed_wire_bytes"]
-    return {**figures, "wire_bytes": None} if mode == "simulate" else figures
+    return {**figures, "wire_bytes": wire_bytes}
 
 
 def _spread(durations: Sequence[float | None]) -> dict[str, float | None]:

@@ -36,6 +36,8 @@ def wire_summary(
     acknowledgements between two exchanges.
     """
     if source == "computed":
+        rounds = [traffic.computed() for traffic in rounds]
+        evaluation = [traffic.computed() for traffic in evaluation]
         other: tuple[int | None, ...] = (0, init.wire_bytes)
     else:
         totals = (sum(link.up_bytes for link in links.values()), sum(link.down_bytes for link in links.values()))

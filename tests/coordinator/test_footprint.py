@@ -25,6 +25,14 @@ def test_energy_is_summed_and_peaks_are_the_largest() -> None:
     assert (ann["energy_j"], ann["trainer_peak_rss_bytes"], ann["gpu_peak_bytes"]) == (7.0, 30, None)
 
 
+def test_the_peak_on_a_gpu_is_the_largest_of_any_client() -> None:
+    found = Footprints()
+    assert found.gpu_peak_bytes() is None
+    for client, peak in (("ann", 50), ("bob", 70), ("cat", None)):
+        found.book(ClientLine(1, "x", 0, 0, client, "accepted", Traffic(), Traffic(), gpu_peak_bytes=peak))
+    assert found.gpu_peak_bytes() == 70
+
+
 def test_sensors_of_one_machine_are_counted_once() -> None:
     hosts = {"ann": "m1", "bob": "m1", "cat": "m2"}
     found = booked((1, "ann", 2.0, 0), (1, "bob", 3.0, 0), (1, "cat", 4.0, 0), (2, "bob", 1.0, 0), hosts=hosts)

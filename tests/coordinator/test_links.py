@@ -8,9 +8,13 @@ import time
 import msgspec
 import pytest
 
-from coordinator.links import Link, Links, StoredLinks
+from coordinator.links import Link, Links, StoredLinks, Way
 from wire.messages import Vitals
 from wire.sockets.tcp import Counters
+
+
+LEFT: list[tuple[str, Way]] = [("ann", "down"), ("ann", "up"), ("bob", "down")]
+BOBS: tuple[str, Way] = ("bob", "up")
 
 
 def counted(sent: int, received: int, rtt_s: float = 0.01) -> Counters:
@@ -64,20 +68,45 @@ def test_a_connection_counts_for_its_first_client_alone_and_strangers_for_nobody
 def test_where_the_kernel_does_not_say_there_is_no_link() -> None:
     links = Links(StoredLinks(), lambda route: None)
     links.joined("ann", b"1")
-    links.before_restart("ann", 10, 20)
+    links.passed("ann", "up", 10)
+    links.passed("ann", "down", 20)
     assert links.link("ann") is None
+    assert links.at_leaving() == StoredLinks()
     assert links.all() == {}
 
 
-@pytest.mark.parametrize(("is_last", "computed"), [(False, 30), (True, 0)])
-def test_after_a_restart_counts_go_on_from_what_is_stored(is_last: bool, computed: int) -> None:
+@pytest.mark.parametrize(
+    ("counted", "computed"), [([], 30), ([("ann", "down")], 10), ([("ann", "down"), ("ann", "up")], 0)]
+)
+def test_after_a_restart_counts_go_on_from_what_is_stored(counted: list[tuple[str, Way]], computed: int) -> None:
     """What a kill left uncounted is computed; a process that left in order had counted it."""
-    door = Door(StoredLinks({"ann": Link(1000, 2000, num_connections=1)}, is_last))
-    door.links.before_restart("ann", 10, 20)
+    door = Door(StoredLinks({"ann": Link(1000, 2000, num_connections=1)}, counted))
+    door.links.passed("ann", "down", 20)
+    door.links.passed("ann", "up", 10)
     door.join("ann", b"1", 100, 50)
     link = door.links.all()["ann"]
     assert link.computed_bytes == computed
     assert link.up_bytes + link.down_bytes == 3000 + 150 + computed
+
+
+def test_what_came_between_a_process_that_left_in_order_and_a_kill_is_computed() -> None:
+    """Ann had answered when the first process left; bob, who was asked then, answered the second, which was killed."""
+    first = Door()
+    for client, route in (("ann", b"1"), ("bob", b"2")):
+        first.join(client, route, 100, 50)
+    first.links.exchange_opened()
+    for client, way in LEFT:
+        first.links.passed(client, way, None)
+    left = first.links.at_leaving()
+    assert left.counted == LEFT
+    killed, third = Door(left), Door(left)
+    for door in (killed, third):
+        for client, way in [*LEFT, BOBS]:
+            door.links.passed(client, way, 10)
+    assert [link.computed_bytes for link in third.links.all().values()] == [0, 10]
+    assert killed.links.at_leaving().counted == [*LEFT, BOBS]
+    killed.links.exchange_opened()
+    assert killed.links.at_leaving().counted == []
 
 
 def test_what_a_client_says_is_compared_with_what_was_counted_then() -> None:

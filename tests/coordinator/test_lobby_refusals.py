@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.coordinator.hall import Hall, refusal
-from wire.messages import Goodbye, Ping, Pong, Welcome
+from coordinator.membership import PROBE_S
+from tests.coordinator.hall import MASKS, Hall, refusal
+from wire.messages import Constant, Goodbye, Ping, Pong, Welcome
 from wire.version import PROTOCOL_VERSION
 
 
@@ -66,6 +67,34 @@ def test_two_clients_with_one_part_of_the_data_are_refused_but_not_one_that_take
     assert isinstance(hall.hello("a", b"1", device=part)[0], Welcome)
     hall.take(b"1", Goodbye("finished"))
     assert isinstance(hall.hello("c", b"3", device=part)[0], Welcome)
+
+
+def test_what_a_refused_duplicate_says_is_not_taken_for_the_words_of_the_client_that_is_here() -> None:
+    hall = Hall()
+    hall.hello("a", b"1", device={"data_index": 0})
+    assert hall.hello("a", b"2", incarnation=2, device={"data_index": 1}) == []
+    hall.take(b"1", Pong())
+    assert refusal(hall.answers(b"2"))[0] == "duplicate_client"
+    assert isinstance(hall.hello("b", b"3", device={"data_index": 1})[0], Welcome)
+    assert refusal(hall.hello("c", b"4", device={"data_index": 0}))[0] == "data_index"
+
+
+def test_a_newcomer_that_takes_a_silent_ones_place_has_its_own_words() -> None:
+    hall = Hall(constants=(MASKS,))
+    hall.hello("a", b"1", device={"data_index": 0}, constants=["digest-masks"])
+    hall.hello("a", b"2", incarnation=2, device={"data_index": 1})
+    hall.lobby.tick(PROBE_S)
+    assert [type(answer) for answer in hall.answers(b"2")] == [Welcome, Constant]
+    assert hall.joined[-1] == ("a", b"2", {"data_index": 1})
+    assert isinstance(hall.hello("b", b"3", device={"data_index": 0})[0], Welcome)
+
+
+def test_only_the_words_of_those_who_are_here_or_ask_to_be_are_kept() -> None:
+    hall = Hall()
+    for number in range(10):
+        hall.hello("a", str(number).encode())
+    hall.hello("a", b"newer", incarnation=2)
+    assert hall.lobby._hellos.keys() == {b"9", b"newer"}
 
 
 @pytest.mark.parametrize("device", [{}, {"data_index": None}, {"data_index": "0"}])

@@ -164,28 +164,6 @@ def test_the_evaluation_is_counted_apart() -> None:
     assert evaluation["uplink"]["predicted_elements"] == evaluation["uplink"]["predicted_payload_bytes"] == 0
 
 
-def test_classes_of_a_failed_round_stay_unknown() -> None:
-    book = Book()
-    book.ledger.round_opened(1, 0)
-    book.exchange(1, 0, 0, {"ann": report(0)})
-    book.open(1, 1, 2, {})
-    assert book.ledger.facts("bob").num_classes_known == 2
-    book.close(1, 5, "failed", "1 of 2 updates")
-    assert book.ledger.facts("bob").num_classes_known == 0
-    assert book.ledger.facts("bob").rounds_completed == 0
-
-
-def test_what_the_server_half_has_told_is_a_fact_until_the_round_ends() -> None:
-    book = Book()
-    book.ledger.round_opened(1, 0)
-    book.exchange(1, 0, 0, {"ann": report(0)})
-    book.open(1, 1, 2, {})
-    facts = book.ledger.facts("bob")
-    assert (facts.round, facts.metrics) == (1, {"loss": 0.5})
-    book.close(1, 5)
-    assert book.ledger.facts("bob").metrics == {}
-
-
 def test_the_samples_of_some_clients_are_counted() -> None:
     assert (ledger().num_train(["ann", "bob"]), ledger().num_train(["bob"]), ledger().num_train([])) == (35, 5, 0)
 
@@ -198,6 +176,18 @@ def test_a_repeated_task_counts_only_on_the_wire() -> None:
     assert (line["down"]["elements"], line["down"]["payload_bytes"], line["down"]["encoded_bytes"]) == (8, 40, 60)
     assert (line["down"]["wire_bytes"], line["down"]["resent_bytes"]) == (128, 60)
     assert line["turnaround_s"] == 1
+
+
+def test_clients_are_booked_once_and_before_the_server_half_answers() -> None:
+    """A server half that died is asked once more, and an exchange is closing from then on a second time."""
+    book = Book()
+    book.open(1, 0, 10, {"ann": report(0.5)})
+    for at in (11.5, 15):
+        book.ledger.exchange_closing(at)
+        assert summary_of(book.ledger)["updates"]["accepted"] == 1
+    ann, _, server = map(json.loads, book.ledger.exchange_closed({}, 16))
+    assert (ann["wait_s"], server["aggregate_s"]) == (0.5, 4.5)
+    assert summary_of(book.ledger)["updates"]["accepted"] == 1
 
 
 def test_a_line_says_what_became_of_a_client() -> None:
@@ -276,6 +266,15 @@ def test_replay_ends_in_the_same_summary(rounds_first: bool) -> None:
         accounts.replay(some)
     assert summary_of(accounts) == summary_of(book.ledger)
     assert accounts.headline(3) == book.ledger.headline(3)
+
+
+def test_the_peak_on_a_gpu_survives_a_restart() -> None:
+    book, accounts = Book(), ledger()
+    book.round(1, 0, {"ann": report(0.5)._replace(gpu_peak_bytes=70)}, {"ann": report(1)._replace(gpu_peak_bytes=60)})
+    accounts.replay([*book.exchange_lines, *book.round_lines])
+    summary = summary_of(accounts)
+    assert summary["gpu_peak_bytes"] == summary["clients"]["ann"]["gpu_peak_bytes"] == 70
+    assert "gpu_peak_bytes" not in summary["null_reasons"]
 
 
 def test_a_resumed_exchange_ends_in_the_same_summary() -> None:

@@ -41,6 +41,14 @@ def test_a_run_without_noise_has_nothing_to_tell() -> None:
     assert "privacy" not in Book().ledger.summary("serve", {}, {})
 
 
+def test_nothing_is_counted_where_no_noise_is_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page that is looked at while the run goes on sums it up again and again."""
+    monkeypatch.delattr(privacy.Releases, "at_most")
+    book, both = Book(), {"ann": report(1), "bob": report(1)}
+    book.round(1, 0, both, both)
+    assert "privacy" not in book.ledger.summary("serve", {}, {})
+
+
 def test_a_client_is_charged_for_joining_for_each_exchange_and_for_all_of_rounds_that_may_have_asked_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -228,6 +228,14 @@ def test_another_array_may_bound_the_positions_wherever_it_stands() -> None:
         Whole(np.array([0, 7]), np.zeros(7)).to_payload()
 
 
+def test_the_fields_of_a_record_are_listed_once_for_all_that_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    payload = sparse_payload()
+    Sparse.from_payload(payload, {"A": 40}, {"masks": DIGEST})
+    monkeypatch.setattr("wire.payload.dataclasses", None)
+    Sparse.check_shapes({"positions": (6,), "entries": (5,)}, payload.scalars, {"A": 40})
+    assert Sparse.from_payload(payload, {"A": 40}, {"masks": DIGEST}).entries.tolist() == [0, 1, 2, 3, 4]
+
+
 def test_positions_without_a_bound_are_refused() -> None:
     for attempt in (SPARSE.to_payload, lambda: Sparse.from_payload(sparse_payload())):
         with pytest.raises(RecordError, match="field 'positions': the size of A is not known"):

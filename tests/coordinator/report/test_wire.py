@@ -8,8 +8,8 @@ from coordinator.links import Link
 from coordinator.report.wire import wire_source, wire_summary, wire_total
 from coordinator.tally import Traffic
 
-ROUNDS = (Traffic(wire_bytes=900), Traffic(wire_bytes=700))
-EVALUATION = (Traffic(wire_bytes=50), Traffic(wire_bytes=60))
+ROUNDS = (Traffic(wire_bytes=900, computed_wire_bytes=800), Traffic(wire_bytes=700, computed_wire_bytes=600))
+EVALUATION = (Traffic(wire_bytes=50, computed_wire_bytes=40), Traffic(wire_bytes=60, computed_wire_bytes=50))
 INIT = Traffic(wire_bytes=30)
 LINKS = {"ann": Link(600, 500, num_connections=1), "bob": Link(500, 400, num_connections=2)}
 
@@ -42,7 +42,7 @@ def test_what_is_of_no_exchange_is_the_rest_of_the_kernels_count() -> None:
 
 def test_computed_bytes_are_those_of_messages_with_run_constants() -> None:
     found = wire_summary("computed", {}, ROUNDS, EVALUATION, INIT)
-    assert (wire_total(found, "uplink"), wire_total(found, "downlink")) == (950, 790)
+    assert (wire_total(found, "uplink"), wire_total(found, "downlink")) == (840, 680)
 
 
 def test_a_part_that_is_unknown_leaves_the_whole_unknown() -> None:

@@ -1,0 +1,106 @@
+"""What the conductor has stored with an exchange, with recorders in place of the server half and the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+from coordinator import round_events as rounds
+from coordinator.conductor import Conductor, Contributions, Half
+from coordinator.links import StoredLinks
+from coordinator.record import RunRecord
+from coordinator.rounds import Rounds
+from coordinator.server_half import Aggregate
+from tests.coordinator.accounting import READY, TWO
+from tests.coordinator.test_metrics_wire import Kernel
+from wire.encoding import Packed
+
+NOTHING = Packed([], {}, b"")
+
+
+class Desk:
+    """A conductor of a run of two exchanges per round, and the links that it has stored, in order."""
+
+    def __init__(self) -> None:
+        self.kernel = Kernel()
+        self.stored: list[StoredLinks | None] = []
+        self.machine = SimpleNamespace(evaluating=False, exchange=0)
+        half = SimpleNamespace(
+            begin=self._begin,
+            configure=self._configure,
+            aggregate=self._aggregate,
+            global_hash="h",
+            state=None,
+            pid=None,
+        )
+        record = SimpleNamespace(
+            start_state=None,
+            display=SimpleNamespace(round_closed=lambda view: None),
+            put_num_train=lambda number: None,
+            open_exchange=self._open,
+            close_exchange=lambda *told: self.stored.append(told[4]),
+            close_round=lambda *told: None,
+        )
+        self.machine.ready = set(READY)
+        self.conductor = Conductor(
+            cast(Rounds, self.machine),
+            TWO,
+            cast(Half, half),
+            cast(RunRecord, record),
+            self.kernel.ledger,
+            lambda: 0.0,
+            lambda event: None,
+            lambda finish: None,
+        )
+
+    async def _begin(self, *told: Any) -> list[Any]:
+        return []
+
+    async def _configure(self, round: int, exchange: str) -> Packed:
+        self.kernel.grow("ann", 1, 1)
+        return NOTHING
+
+    async def _aggregate(
+        self, round: int, exchange: str, contributions: Contributions, count: int, meanwhile: Callable[[], None]
+    ) -> Aggregate:
+        meanwhile()
+        self.kernel.grow("ann", 1000, 1000)
+        return Aggregate(NOTHING, "h", {})
+
+    async def _open(self, opened: rounds.Configure, downlink: Packed, links: StoredLinks | None) -> None:
+        self.stored.append(links)
+
+    async def exchange(self, round: int, index: int) -> None:
+        """Open an exchange and close it again."""
+        self.machine.exchange = index
+        await self.conductor.carry_out(rounds.Configure(round, index, tuple(READY)))
+        await self.conductor.carry_out(rounds.Aggregate(round, index, ()))
+
+    def up_bytes(self) -> Sequence[int | None]:
+        """Return what was stored of ann's, each time that an exchange was opened or closed."""
+        return [links.links["ann"].up_bytes if links is not None else None for links in self.stored]
+
+
+def test_links_are_stored_with_the_first_opening_and_with_every_close_as_of_its_beginning() -> None:
+    desk = Desk()
+
+    async def play() -> None:
+        await desk.exchange(1, 0)
+        await desk.exchange(1, 1)
+
+    asyncio.run(play())
+    assert desk.up_bytes() == [501, 501, None, 1502]
+
+
+def test_a_failed_round_stores_no_links_so_the_next_opening_does() -> None:
+    desk = Desk()
+
+    async def play() -> None:
+        await desk.exchange(1, 0)
+        await desk.conductor.carry_out(rounds.FailRound(1, "1 of 2 updates"))
+        await desk.exchange(2, 0)
+
+    asyncio.run(play())
+    assert desk.up_bytes() == [501, 501, 1502, 1502]
