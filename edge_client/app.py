@@ -38,7 +38,7 @@ from wire.encoding import decode, encode, encoded_bytes, framed_bytes
 from wire.errors import DecodeError
 from wire.exit_codes import ExitCode
 from wire.limits import PIPE_BYTES
-from wire.messages import Decline, Goodbye, Hello, Message, Ping, Progress, Ready, Standby, Update, Welcome
+from wire.messages import Goodbye, Hello, Message, Ping, Progress, Ready, Standby, Update, Welcome
 from wire.sockets.child import Child
 from wire.sockets.knock import mechanism_at
 from wire.sockets.names import look_up
@@ -233,20 +233,18 @@ class ClientApp:
         except DecodeError as error:
             say(f"{self._config.client.id}: ignored a message from the coordinator: {error}")
             return
-        if isinstance(message, Standby) and not message.run_id:
-            self._meter.left()
         self._incoming = frames
         reach("message.received")
         self._feed(session.Received(message, self._loop.time()))
         self._incoming = []
+        if isinstance(message, Welcome) or (isinstance(message, Standby) and not message.run_id):
+            self._meter.answered()
 
     def _send(self, message: Message) -> None:
         if isinstance(message, Ping):
             message = Ping(*self._meter.peaks_bytes(), message.waits_for, self._meter.vitals())
         elif isinstance(message, Goodbye):
             message = Goodbye(message.reason[:200], *self._meter.peaks_bytes(), self._meter.vitals())
-        if isinstance(message, Decline | Goodbye):
-            self._meter.left()
         if self._dealer is not None:
             self._dealer.send(encode(message))
 

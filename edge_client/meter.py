@@ -37,15 +37,16 @@ class Traffic(NamedTuple):
 
 
 class Meter:
-    """The measurements of one daemon; times are those of its event loop."""
+    """The measurements of one daemon, for one run after the other; times are those of its event loop."""
 
     def __init__(self, trainer_pid: Callable[[], Pid], energy: EnergyMeter) -> None:
         self._own = PeakMemory(lambda: "self")
+        self._trainer_pid = trainer_pid
         self._trainer = PeakMemory(trainer_pid)
         self._gpu_peak_bytes = 0
         self._energy = energy
         self._dealer: Dealer | None = None
-        self._is_idle = True
+        self._is_fresh = False
         self._before = Traffic()
         self._task_came_at: float | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -53,17 +54,20 @@ class Meter:
 
     def linked(self, dealer: Dealer) -> None:
         """Count on with a new connection; the one before is closed."""
-        self._before = Traffic() if self._is_idle else self._before.plus(self._dealer)
-        self._dealer, self._is_idle = dealer, False
+        self._before = self._before.plus(self._dealer)
+        self._dealer, self._is_fresh = dealer, True
 
-    def left(self) -> None:
-        """The run is left: what comes now is for none."""
-        self._is_idle = True
+    def answered(self) -> None:
+        """The coordinator has welcomed on this connection, or said that there is no run: it is not the next one's."""
+        self._is_fresh = False
 
     def joined(self, welcome_bytes: int) -> None:
-        """Begin to count anew, from this welcome on, if it came on a connection that was in no run."""
-        if self._is_idle:
-            self._is_idle = False
+        """Begin anew with a run: with all of a connection that is fresh, and with its welcome on any other."""
+        self._trainer = PeakMemory(self._trainer_pid)
+        self._gpu_peak_bytes = 0
+        if self._is_fresh:
+            self._before = Traffic()
+        else:
             so_far = Traffic().plus(self._dealer)
             self._before = Traffic(-so_far.sent_bytes, welcome_bytes - so_far.received_bytes, -so_far.num_retransmits)
 

@@ -38,27 +38,63 @@ def linked(meter: Meter, sent: int, received: int) -> None:
     meter.linked(cast("Dealer", Link(sent, received)))
 
 
-def test_connections_are_added_up_until_the_run_is_left() -> None:
+def counted(meter: Meter) -> tuple[int, int, int]:
+    vitals = meter.vitals()
+    assert vitals.clock_s > 0
+    return vitals.sent_bytes, vitals.received_bytes, vitals.num_retransmits
+
+
+def welcomed(meter: Meter, welcome_bytes: int = 0) -> None:
+    meter.joined(welcome_bytes)
+    meter.answered()
+
+
+def test_connections_are_added_up_until_the_next_run() -> None:
     meter = Meter(lambda: None, EnergyMeter([]))
     linked(meter, 100, 10)
+    welcomed(meter)
     linked(meter, 1000, 200)
-    vitals = meter.vitals()
-    assert (vitals.sent_bytes, vitals.received_bytes, vitals.num_retransmits) == (1100, 210, 2)
-    assert vitals.clock_s > 0
-    meter.left()
+    meter.answered()
+    assert counted(meter) == (1100, 210, 2)
     linked(meter, 7, 5)
-    assert meter.vitals().sent_bytes == 7
+    welcomed(meter)
+    assert counted(meter) == (7, 5, 1)
 
 
-def test_a_run_on_a_connection_that_was_in_none_counts_from_its_welcome_on() -> None:
+def test_a_run_on_a_connection_that_waited_for_it_counts_from_its_welcome_on() -> None:
     meter = Meter(lambda: None, EnergyMeter([]))
     linked(meter, 100, 1000)
-    meter.left()
-    meter.joined(welcome_bytes=300)
-    for _ in range(2):
-        vitals = meter.vitals()
-        assert (vitals.sent_bytes, vitals.received_bytes, vitals.num_retransmits) == (0, 300, 0)
-        meter.joined(welcome_bytes=200)  # of a run that it is in already
+    meter.answered()
+    welcomed(meter, welcome_bytes=300)
+    assert counted(meter) == (0, 300, 0)
+
+
+def test_a_run_on_the_connection_of_the_one_before_counts_from_its_welcome_on() -> None:
+    meter = Meter(lambda: None, EnergyMeter([]))
+    linked(meter, 100, 1000)
+    welcomed(meter, welcome_bytes=300)
+    assert counted(meter) == (100, 1000, 1)
+    linked(meter, 50, 500)
+    meter.answered()
+    welcomed(meter, welcome_bytes=200)
+    assert counted(meter) == (0, 200, 0)
+
+
+def test_peaks_of_the_run_before_are_not_those_of_the_next() -> None:
+    async def main() -> None:
+        pids: list[int | None] = [os.getpid()]
+        meter = Meter(lambda: pids[0], EnergyMeter([]))
+        linked(meter, 0, 0)
+        welcomed(meter)
+        meter.task_came(100.0)
+        meter.told([b"", b"", MADE.frame()], 101.0)
+        assert meter.peaks_bytes()[1] > 0
+        assert meter.vitals().gpu_peak_bytes == 70
+        pids[0] = None
+        welcomed(meter)
+        assert (meter.peaks_bytes()[1], meter.vitals().gpu_peak_bytes) == (0, 0)
+
+    asyncio.run(main())
 
 
 def test_an_uplink_goes_with_what_the_daemon_measured() -> None:
