@@ -288,10 +288,10 @@ class ClientApp:
             self._trainer.send(self._incoming)
 
     def _start_task(self, instruction: session.StartTask) -> None:
-        self._task_frames = self._incoming
-        self._meter.task_came(self._loop.time())
+        now, self._task_frames = self._loop.time(), self._incoming
         if self._trainer is not None:
             self._trainer.send(self._incoming)
+        self._meter.task_came(now)
 
     def _start_trainer(self) -> Child:
         """Start a trainer for the welcome at hand; an older one is stopped first, and what it still says is void."""
@@ -358,6 +358,7 @@ class ClientApp:
         elif isinstance(message, Progress):
             self._feed(session.Progressed(message, now))
         elif isinstance(message, Ready):
+            self._meter.loaded()
             self._feed(session.Prepared(message, now))
         elif isinstance(message, commands.Note):
             say(f"{self._config.client.id}: {message.text}")

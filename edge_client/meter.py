@@ -49,6 +49,7 @@ class Meter:
         self._is_fresh = False
         self._before = Traffic()
         self._task_came_at: float | None = None
+        self._is_measuring = False
         self._timer: asyncio.TimerHandle | None = None
         self._took = Timing(0, 0, 0, 0)
 
@@ -65,6 +66,7 @@ class Meter:
         """Begin anew with a run: with all of a connection that is fresh, and with its welcome on any other."""
         self._trainer = PeakMemory(self._trainer_pid)
         self._gpu_peak_bytes = 0
+        self._is_measuring = False
         if self._is_fresh:
             self._before = Traffic()
         else:
@@ -80,24 +82,29 @@ class Meter:
         traffic = self._before.plus(self._dealer)
         return Vitals(*traffic, gpu_peak_bytes=self._gpu_peak_bytes, clock_s=time.time())
 
+    def loaded(self) -> None:
+        """The trainer is ready: what memory that took counts in no task, but for the one in which it was restarted."""
+        if not self._is_measuring:
+            self._own.take_bytes()
+            self._trainer.take_bytes()
+
     def task_came(self, at: float) -> None:
         """Begin to measure a task."""
-        self._task_came_at, self._took = at, Timing(0, 0, 0, 0)
-        self._own.begin()
-        self._trainer.begin()
+        self._task_came_at, self._took, self._is_measuring = at, Timing(0, 0, 0, 0), True
         if self._energy.has_sensors:
             self._energy.begin(at)
             self._sample_later()
 
     def uplink_made(self, at: float) -> None:
-        """End what is measured of a task, but for how long its update is held."""
+        """End what is measured of a task, but for how long its update is held; memory is that since the one before."""
+        self._is_measuring = False
         if self._timer is not None:
             self._timer.cancel()
         self._energy.sample(at)
         energy_j = self._energy.part_j()
         self._took = self._took._replace(
-            client_peak_rss_bytes=self._own.part_bytes() or 0,
-            trainer_peak_rss_bytes=self._trainer.part_bytes() or 0,
+            client_peak_rss_bytes=self._own.take_bytes() or 0,
+            trainer_peak_rss_bytes=self._trainer.take_bytes() or 0,
             energy_j=-1.0 if energy_j is None else energy_j,
         )
 

@@ -6,6 +6,8 @@ import asyncio
 import os
 from typing import cast
 
+import pytest
+
 from edge_client.meter import Meter
 from edge_client.sensors.energy import EnergyMeter
 from wire.sockets.tcp import Counters
@@ -86,6 +88,7 @@ def test_peaks_of_the_run_before_are_not_those_of_the_next() -> None:
         meter = Meter(lambda: pids[0], EnergyMeter([]))
         linked(meter, 0, 0)
         welcomed(meter)
+        meter.loaded()
         meter.task_came(100.0)
         meter.told([b"", b"", MADE.frame()], 101.0)
         assert meter.peaks_bytes()[1] > 0
@@ -100,6 +103,7 @@ def test_peaks_of_the_run_before_are_not_those_of_the_next() -> None:
 def test_an_uplink_goes_with_what_the_daemon_measured() -> None:
     async def main() -> None:
         meter = Meter(os.getpid, EnergyMeter([Steady()]))
+        meter.loaded()
         meter.task_came(100.0)
         meter.uplink_made(102.0)
         frames, timing = split_timing(meter.told([b"header", b"buffer", MADE.frame()], 102.5))
@@ -112,6 +116,30 @@ def test_an_uplink_goes_with_what_the_daemon_measured() -> None:
         assert again == timing._replace(held_us=9_000_000)  # sent again after a reconnect
 
     asyncio.run(main())
+
+
+class Memory:
+    """A process that takes so many bytes more with each look at its peak."""
+
+    def __init__(self, pid: object) -> None:
+        self.looks = 0
+
+    def take_bytes(self) -> int:
+        self.looks += 1
+        return self.looks
+
+
+def test_memory_is_looked_at_once_for_each_task_and_not_for_loading(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edge_client.meter.PeakMemory", Memory)
+    meter = Meter(lambda: None, EnergyMeter([]))
+    meter.loaded()
+    for number in range(3):
+        meter.task_came(number)
+        meter.loaded()  # once more in a task: it has found other samples, or was restarted
+        meter.uplink_made(number + 0.5)
+        timing = split_timing(meter.told([b"", b"", MADE.frame()], number + 1.0))[1]
+        assert timing is not None
+        assert (timing.client_peak_rss_bytes, timing.trainer_peak_rss_bytes) == (2 + number, 2 + number)
 
 
 def test_without_sensors_energy_is_unknown() -> None:
