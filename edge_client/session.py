@@ -248,9 +248,8 @@ class Session:
         """Stay on the link whatever becomes of runs; work for another run than the one that it names is dropped."""
         self._standby = standby
         self._up(standby.heartbeat_s, at)
-        if self.run_id == standby.run_id:
-            return []
-        return [*self._leave_run(at), Say("waiting for the next run")]
+        left = self._leave_run(at) if self.run_id not in ("", standby.run_id) else []
+        return left if standby.run_id else [*left, Say("waiting for the next run")]
 
     def _leave_run(self, at: float) -> list[Instruction]:
         self.work, self.task, self.run, self.run_id = Work.NONE, None, 0, ""
