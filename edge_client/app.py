@@ -291,7 +291,7 @@ class ClientApp:
         now, self._task_frames = self._loop.time(), self._incoming
         if self._trainer is not None:
             self._trainer.send(self._incoming)
-        self._meter.task_came(now)
+        self._meter.task_came(instruction.task.round, instruction.task.exchange, now)
 
     def _start_trainer(self) -> Child:
         """Start a trainer for the welcome at hand; an older one is stopped first, and what it still says is void."""
@@ -352,7 +352,7 @@ class ClientApp:
         now = self._loop.time()
         if isinstance(message, Update):
             self._uplink = frames
-            self._meter.uplink_made(now)
+            self._meter.uplink_made(message.round, message.exchange, now)
             reach("uplink.taken")
             self._feed(session.UplinkMade(message.round, message.exchange, encoded_bytes(frames), now))
         elif isinstance(message, Progress):

@@ -31,7 +31,7 @@ def test_a_task_goes_to_the_trainer_before_anything_is_measured(tmp_path: Path) 
         done: list[str] = []
         with daemon(tmp_path) as app:
             app._trainer = cast("Any", SimpleNamespace(send=lambda frames: done.append("sent")))
-            app._meter = cast("Any", SimpleNamespace(task_came=lambda at: done.append("measured")))
+            app._meter = cast("Any", SimpleNamespace(task_came=lambda *task_at: done.append("measured")))
             app._start_task(session.StartTask(task()))
         return done
 

@@ -14,6 +14,7 @@ from wire.sockets.tcp import Counters
 from wire.sockets.zeromq import Dealer
 from wire.timing import Timing, split_timing
 
+PLACE = (1, 0)
 MADE = Timing(1, 2, 3, 4, gpu_peak_bytes=70)
 
 
@@ -89,7 +90,7 @@ def test_peaks_of_the_run_before_are_not_those_of_the_next() -> None:
         linked(meter, 0, 0)
         welcomed(meter)
         meter.loaded()
-        meter.task_came(100.0)
+        meter.task_came(*PLACE, 100.0)
         meter.told([b"", b"", MADE.frame()], 101.0)
         assert meter.peaks_bytes()[1] > 0
         assert meter.vitals().gpu_peak_bytes == 70
@@ -104,8 +105,8 @@ def test_an_uplink_goes_with_what_the_daemon_measured() -> None:
     async def main() -> None:
         meter = Meter(os.getpid, EnergyMeter([Steady()]))
         meter.loaded()
-        meter.task_came(100.0)
-        meter.uplink_made(102.0)
+        meter.task_came(*PLACE, 100.0)
+        meter.uplink_made(*PLACE, 102.0)
         frames, timing = split_timing(meter.told([b"header", b"buffer", MADE.frame()], 102.5))
         assert timing is not None
         assert (frames, timing[:4]) == ([b"header", b"buffer"], MADE[:4])
@@ -134,18 +135,41 @@ def test_memory_is_looked_at_once_for_each_task_and_not_for_loading(monkeypatch:
     meter = Meter(lambda: None, EnergyMeter([]))
     meter.loaded()
     for number in range(3):
-        meter.task_came(number)
+        meter.task_came(*PLACE, number)
         meter.loaded()  # once more in a task: it has found other samples, or was restarted
-        meter.uplink_made(number + 0.5)
+        meter.uplink_made(*PLACE, number + 0.5)
         timing = split_timing(meter.told([b"", b"", MADE.frame()], number + 1.0))[1]
         assert timing is not None
         assert (timing.client_peak_rss_bytes, timing.trainer_peak_rss_bytes) == (2 + number, 2 + number)
 
 
+def test_an_uplink_that_is_handed_over_again_leaves_the_figures_of_its_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by a trainer that was restarted while its uplink is held."""
+    monkeypatch.setattr("edge_client.meter.PeakMemory", Memory)
+    meter = Meter(lambda: None, EnergyMeter([]))
+    meter.task_came(*PLACE, 0.0)
+    meter.uplink_made(*PLACE, 1.0)
+    before = meter.told([b"", b"", MADE.frame()], 9.0)
+    meter.uplink_made(*PLACE, 5.0)
+    assert meter.told([b"", b"", MADE.frame()], 9.0) == before
+
+
+def test_a_late_uplink_of_an_abandoned_task_does_not_end_what_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edge_client.meter.PeakMemory", Memory)
+    meter = Meter(lambda: None, EnergyMeter([]))
+    meter.task_came(*PLACE, 0.0)
+    meter.task_came(2, 0, 10.0)
+    meter.uplink_made(*PLACE, 11.0)
+    meter.uplink_made(2, 0, 14.0)
+    timing = split_timing(meter.told([b"", b"", MADE.frame()], 14.0))[1]
+    assert timing is not None
+    assert timing.trainer_peak_rss_bytes == 1
+
+
 def test_without_sensors_energy_is_unknown() -> None:
     meter = Meter(lambda: None, EnergyMeter([]))
-    meter.task_came(0.0)
-    meter.uplink_made(1.0)
+    meter.task_came(*PLACE, 0.0)
+    meter.uplink_made(*PLACE, 1.0)
     timing = split_timing(meter.told([b"", b"", MADE.frame()], 1.0))[1]
     assert timing is not None
     assert timing.energy_j < 0
@@ -154,5 +178,5 @@ def test_without_sensors_energy_is_unknown() -> None:
 def test_an_uplink_that_has_no_timing_or_no_task_goes_as_it_is() -> None:
     meter = Meter(lambda: None, EnergyMeter([]))
     assert meter.told([b"a", b"b", MADE.frame()], 1.0) == [b"a", b"b", MADE.frame()]
-    meter.task_came(0.0)
+    meter.task_came(*PLACE, 0.0)
     assert meter.told([b"a", b"b"], 1.0) == [b"a", b"b"]
