@@ -279,6 +279,7 @@ class ClientApp:
     def _end_trainer(self, instruction: session.EndTrainer) -> None:
         trainer, self._trainer = self._trainer, None
         self._constants, self._task_frames = [], None
+        self._meter.stop()
         if trainer is not None:
             self._watch(self._loop.create_task(trainer.stop()))
 

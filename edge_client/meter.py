@@ -74,7 +74,7 @@ class Meter:
         """Begin anew with a run: with all of a connection that is fresh, and with its welcome on any other."""
         self._trainer = PeakMemory(self._trainer_pid)
         self._gpu_peak_bytes = 0
-        self._task = None
+        self.stop()
         if self._is_fresh:
             self._before = Traffic()
         else:
@@ -110,11 +110,18 @@ class Meter:
         """
         if self._task != (round, exchange):
             return
-        self._stop()
+        self.stop()
         self._energy.sample(at)
         energy_j = self._energy.part_j()
         own_bytes, trainer_bytes = self._own.take_bytes(), self._trainer.take_bytes()
         self._took = Took(own_bytes or 0, trainer_bytes or 0, -1.0 if energy_j is None else energy_j)
+
+    def stop(self) -> None:
+        """Measure the task at hand no more: it is done, or the run is left."""
+        self._task = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def told(self, uplink: Sequence[bytes], at: float) -> Sequence[bytes]:
         """Return an uplink that is about to go with what was measured put into the timing behind it, if it has one."""
@@ -124,12 +131,6 @@ class Meter:
         self._gpu_peak_bytes = max(self._gpu_peak_bytes, timing.gpu_peak_bytes)
         told = timing._replace(held_us=microseconds(at - self._task_came_at), **self._took._asdict())
         return [*map(bytes, frames), told.frame()]
-
-    def _stop(self) -> None:
-        self._task = None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
     def _sample_later(self) -> None:
         if self._timer is not None:

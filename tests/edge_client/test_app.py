@@ -36,3 +36,14 @@ def test_a_task_goes_to_the_trainer_before_anything_is_measured(tmp_path: Path) 
         return done
 
     assert asyncio.run(main()) == ["sent", "measured"]
+
+
+def test_a_run_that_is_left_in_a_task_is_measured_no_more(tmp_path: Path) -> None:
+    async def main() -> list[str]:
+        done: list[str] = []
+        with daemon(tmp_path) as app:
+            app._meter = cast("Any", SimpleNamespace(stop=lambda: done.append("stopped")))
+            app._end_trainer(session.EndTrainer())
+        return done
+
+    assert asyncio.run(main()) == ["stopped"]

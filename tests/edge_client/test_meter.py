@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from typing import cast
 
 import pytest
@@ -164,6 +165,19 @@ def test_a_late_uplink_of_an_abandoned_task_does_not_end_what_is_measured(monkey
     timing = split_timing(meter.told([b"", b"", MADE.frame()], 14.0))[1]
     assert timing is not None
     assert timing.trainer_peak_rss_bytes == 1
+
+
+@pytest.mark.parametrize("leave", [Meter.stop, lambda meter: meter.joined(0)])
+def test_sensors_are_sampled_until_the_run_is_left(leave: Callable[[Meter], None]) -> None:
+    async def main() -> bool:
+        meter = Meter(lambda: None, EnergyMeter([Steady()]))
+        meter.task_came(*PLACE, 0.0)
+        timer = meter._timer
+        assert timer is not None
+        leave(meter)
+        return timer.cancelled()
+
+    assert asyncio.run(main())
 
 
 def test_without_sensors_energy_is_unknown() -> None:
