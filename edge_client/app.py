@@ -71,7 +71,6 @@ class ClientApp:
         found = find_sensors()
         self._device = announcement(config, {**profile(), **told_of(found)})
         self._meter = Meter(lambda: self._trainer.pid if self._trainer else None, EnergyMeter(found.sensors))
-        self._is_halted = False
         self._schedule = Schedule(config.schedule, self._permit)
         self._handling: set[asyncio.Task[None]] = set()
         self._welcome: Welcome | None = None
@@ -90,8 +89,7 @@ class ClientApp:
             session.PassConstant: self._pass_constant,
             session.StartTask: self._start_task,
             session.RestartTrainer: self._restart_trainer,
-            session.HaltTrainer: lambda halt: self._halt_trainer(True),
-            session.ResumeTrainer: lambda resume: self._halt_trainer(False),
+            session.HaltTrainer: self._halt_trainer,
             session.EndTrainer: self._end_trainer,
             session.Exit: lambda end: self._end(end.code, end.reason),
             session.Say: lambda told: say(f"{self._config.client.id}: {told.text}"),
@@ -271,10 +269,9 @@ class ClientApp:
         if self._task_frames is not None:
             trainer.send(self._task_frames)
 
-    def _halt_trainer(self, is_halted: bool) -> None:
-        self._is_halted = is_halted
+    def _halt_trainer(self, instruction: session.HaltTrainer) -> None:
         if self._trainer is not None:
-            self._trainer.halt(is_halted)
+            self._trainer.halt(instruction.is_halted)
 
     def _end_trainer(self, instruction: session.EndTrainer) -> None:
         trainer, self._trainer = self._trainer, None
@@ -311,7 +308,7 @@ class ClientApp:
 
         trainer = Child(on_message, on_gone, self._folder / OUTPUT_LOG)
         self._trainer = trainer
-        trainer.halt(self._is_halted)
+        trainer.halt(self._session.is_halted)
         settings = msgspec.to_builtins(self._config)
         begin = commands.Begin(
             welcome.run,

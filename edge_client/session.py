@@ -59,7 +59,6 @@ from edge_client.session_events import (
     Progressed,
     Received,
     RestartTrainer,
-    ResumeTrainer,
     Say,
     Send,
     SendUplink,
@@ -128,7 +127,7 @@ class Session:
         self.task: tuple[int, int] | None = None
         self._standby: Standby | None = None
         self.waits_for = ""
-        self._is_halted = False
+        self.is_halted = False
         self._ready: Ready | None = None
         self._has_changed = False
         self._uplink_bytes = 0
@@ -176,9 +175,9 @@ class Session:
         """Take one event and return the instructions that follow from it."""
         found = list(self._on_event[type(event)](event))
         should_halt = self.work is Work.WORKING and bool(self.waits_for)
-        if should_halt != self._is_halted:
-            self._is_halted = should_halt
-            found.append(HaltTrainer() if should_halt else ResumeTrainer())
+        if should_halt != self.is_halted:
+            self.is_halted = should_halt
+            found.append(HaltTrainer(should_halt))
         return found
 
     def next_wakeup(self) -> float | None:
