@@ -67,6 +67,7 @@ class ClientApp:
         self._service = ServiceManager()
         self._context = Context(io_threads=1)
         self._dealer: Dealer | None = None
+        self._looking_up: asyncio.Task[None] | None = None
         self._trainer: Child | None = None
         found = find_sensors()
         self._device = announcement(config, {**profile(), **told_of(found)})
@@ -177,7 +178,8 @@ class ClientApp:
         dealer = Dealer(self._context, address, MAX_INCOMING_BYTES, self._on_message, on_lost, own, server_key)
         self._dealer = dealer
         self._meter.linked(dealer)
-        self._watch(self._loop.create_task(self._look_up(dealer)))
+        self._looking_up = self._loop.create_task(self._look_up(dealer))
+        self._watch(self._looking_up)
         version = (PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor)
         if self._trainer is None:
             keep = self._config.client
@@ -221,6 +223,9 @@ class ClientApp:
         self._feed(session.LinkRefused(told, self._loop.time()))
 
     def _close_link(self, instruction: session.CloseLink) -> None:
+        if self._looking_up is not None:
+            self._looking_up.cancel()
+            self._looking_up = None
         if self._dealer is not None:
             self._dealer.close()
             self._dealer = None

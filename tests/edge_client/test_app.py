@@ -9,6 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from edge_client import session_events as session
 from edge_client.app import ClientApp
 from edge_client.config import load
@@ -23,6 +25,7 @@ def daemon(folder: Path) -> Iterator[ClientApp]:
     app._loop = asyncio.get_running_loop()
     app._ended = app._loop.create_future()
     yield app
+    app._close_link(session.CloseLink())
     app._context.destroy(linger=0)
 
 
@@ -47,3 +50,21 @@ def test_a_run_that_is_left_in_a_task_is_measured_no_more(tmp_path: Path) -> Non
         return done
 
     assert asyncio.run(main()) == ["stopped"]
+
+
+def test_a_name_is_looked_up_no_longer_than_its_link_is_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(host: str) -> list[str]:
+        await asyncio.sleep(60.0)
+        return []
+
+    async def main() -> bool:
+        with daemon(tmp_path) as app:
+            app._open_link(session.OpenLink())
+            (looking,) = app._handling
+            await asyncio.sleep(0)
+            app._close_link(session.CloseLink())
+            await asyncio.wait([looking], timeout=0.01)
+            return looking.cancelled()
+
+    monkeypatch.setattr("edge_client.app.look_up", never)
+    assert asyncio.run(main())
