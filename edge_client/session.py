@@ -191,7 +191,7 @@ class Session:
             return [OpenLink()]
         if due is Due.PING:
             self._link.beat(self.heartbeat_s, event.at)
-            return [Send(Ping(waits_for=self.waits_for))]
+            return [self._ping()]
         late = {Due.WELCOME: "no welcome from the coordinator", Due.WORD: "the coordinator is silent"}
         return self._down(late[due], event.at) if due is not None else []
 
@@ -205,10 +205,13 @@ class Session:
             return []
         self.waits_for = event.waits_for
         found: list[Instruction] = [Say(f"waiting for {event.waits_for}" if event.waits_for else "no longer waiting")]
-        return [*found, Send(Ping(waits_for=self.waits_for))] if self.link is Link.UP else found
+        return [*found, self._ping()] if self.link is Link.UP else found
 
     def _tell_wait(self) -> list[Instruction]:
-        return [Send(Ping(waits_for=self.waits_for))] if self.waits_for else []
+        return [self._ping()] if self.waits_for else []
+
+    def _ping(self) -> Send:
+        return Send(Ping(waits_for=self.waits_for))
 
     def _on_link_lost(self, event: LinkLost) -> Iterable[Instruction]:
         if self.link is Link.DOWN:
