@@ -25,7 +25,7 @@ from wire.messages import Echo
 from wire.payload import Payload, Tensor
 from wire.sockets.knock import mechanism_at
 from wire.sockets.names import look_up
-from wire.sockets.zeromq import Context, Loss
+from wire.sockets.zeromq import Context, Loss, mismatch
 from wire.version import PROTOCOL_VERSION
 
 CONNECT_S, ECHO_S = 5.0, 10.0
@@ -104,7 +104,7 @@ async def _greeting(address: str, wanted: str) -> Finding:
     told = "encrypted" if mechanism == "CURVE" else "not encrypted"
     if wanted not in ("", mechanism):
         advice = "leave `security` out of [coordinator] here and of [transport] there"
-        return Finding("greeting", f"{told} there, and not so here", advice, ExitCode.REFUSED)
+        return Finding("greeting", mismatch(wanted == "CURVE"), advice, ExitCode.REFUSED)
     return Finding("greeting", f"a coordinator, {told}")
 
 
