@@ -32,7 +32,7 @@ ALL = ["name", "port", "greeting", "enrolment", "clock", "round trip", "bandwidt
 
 
 async def walked(address: str, keys: Keys | None = OURS, client: str = "a", knows: bool = True) -> list[Finding]:
-    return [finding async for finding in examine_way(address, keys, client, knows)]
+    return await examine_way(address, keys, client, knows)
 
 
 def examined(
