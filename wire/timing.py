@@ -15,8 +15,8 @@ from wire.errors import DecodeError
 from wire.tensors import Buffer
 
 _LAYOUT = struct.Struct("<5I3Qd")
-_OLDEST_BYTES = 16
-"""How long the frame was before protocol 1.3: the first four durations."""
+_OLDEST = struct.Struct("<4I")
+"""What the frame was before protocol 1.3: the first four durations."""
 
 MAX_US = 2**32 - 1
 """A longer duration, more than 71 minutes, is told as this."""
@@ -76,8 +76,8 @@ def split_timing(frames: Sequence[Buffer]) -> tuple[Sequence[Buffer], Timing | N
     if len(frames) != 3:
         return frames, None
     content = bytes(frames[2][: _LAYOUT.size])
-    if len(content) < _OLDEST_BYTES:
-        raise DecodeError(f"timing: expected at least {_OLDEST_BYTES} bytes, got {len(content)}")
+    if len(content) < _OLDEST.size:
+        raise DecodeError(f"timing: expected at least {_OLDEST.size} bytes, got {len(content)}")
     if len(content) < _LAYOUT.size:
-        return frames[:2], Timing(*struct.unpack_from("<4I", content))
+        return frames[:2], Timing(*_OLDEST.unpack_from(content))
     return frames[:2], Timing(*_LAYOUT.unpack(content))
