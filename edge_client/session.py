@@ -325,7 +325,10 @@ class Session:
         return [Send(Offer(self.run, *self.task, self._uplink_bytes))]
 
     def _on_grant(self, grant: Grant, at: float) -> Iterable[Instruction]:
-        return [SendUplink()] if self._holds(grant) else []
+        if not self._holds(grant):
+            return []
+        self._is_sent = True
+        return [SendUplink()]
 
     def _on_ack(self, ack: Ack, at: float) -> Iterable[Instruction]:
         if not self._holds(ack):
