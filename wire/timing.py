@@ -31,7 +31,8 @@ class Timing(NamedTuple):
         checkpoint_us: reading and writing checkpoints.
         encode_us: encoding the uplink.
         held_us: from the task's coming to the update's going, all of the above included; 0 if unknown.
-        client_peak_rss_bytes: peak resident memory of the daemon in that time; 0 if unknown.
+        client_peak_rss_bytes: peak resident memory of the daemon since the uplink before, or its trainer was ready; 0 if
+            unknown.
         trainer_peak_rss_bytes: the same of the trainer.
         gpu_peak_bytes: peak memory that the trainer held on the GPU; 0 if unknown or without one.
         energy_j: what the device's sensors measured in that time, in joules; negative if unknown.
