@@ -121,6 +121,8 @@ class Conductor:
         self._digests = {constant.name: constant.digest for constant in constants}
         if standing.downlink is not None:
             self._reopen(standing, standing.downlink)
+        elif self._machine.exchange == 0:
+            self._take_peaks()
         return constants
 
     async def work(self) -> None:
@@ -202,8 +204,6 @@ class Conductor:
 
     async def _open(self, instruction: rounds.Configure) -> None:
         if instruction.exchange == 0:
-            for memory in self._memory.values():
-                memory.begin()
             self._ledger.round_opened(instruction.round, self._now())
         downlink = await self._half.configure(instruction.round, self.declared().name)
         reach("downlink.made")
@@ -253,12 +253,16 @@ class Conductor:
     def _close_round(
         self, status: Literal["completed", "failed"], round: int, reason: str, accepted: Sequence[str]
     ) -> None:
-        peaks = {name: memory.part_bytes() for name, memory in self._memory.items()}
+        peaks = self._take_peaks()
         line = self._ledger.round_closed(round, status, reason, self._half.global_hash, self._now(), peaks)
         state = self._half.state if status == "completed" else None
         self._record.close_round(status, round, reason, self._half.global_hash, state, accepted, line)
         reach("round.closed")
         self._record.display.round_closed(self._ledger.latest())
+
+    def _take_peaks(self) -> dict[str, int | None]:
+        """Return the peaks since the last call; of a round that another process began, none are known."""
+        return {name: memory.take_bytes() for name, memory in self._memory.items()}
 
     async def _end(self, instruction: rounds.Finish) -> None:
         self._finish(instruction)

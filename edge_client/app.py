@@ -38,7 +38,7 @@ from wire.encoding import decode, encode, encoded_bytes, framed_bytes
 from wire.errors import DecodeError
 from wire.exit_codes import ExitCode
 from wire.limits import PIPE_BYTES
-from wire.messages import Decline, Goodbye, Hello, Message, Ping, Progress, Ready, Standby, Update, Welcome
+from wire.messages import Goodbye, Hello, Message, Ping, Progress, Ready, Standby, Update, Welcome
 from wire.sockets.child import Child, thread_environment
 from wire.sockets.knock import mechanism_at
 from wire.sockets.names import look_up
@@ -67,11 +67,11 @@ class ClientApp:
         self._service = ServiceManager()
         self._context = Context(io_threads=1)
         self._dealer: Dealer | None = None
+        self._looking_up: asyncio.Task[None] | None = None
         self._trainer: Child | None = None
         found = find_sensors()
         self._device = announcement(config, {**profile(), **told_of(found)})
         self._meter = Meter(lambda: self._trainer.pid if self._trainer else None, EnergyMeter(found.sensors))
-        self._is_halted = False
         self._schedule = Schedule(config.schedule, self._permit)
         self._handling: set[asyncio.Task[None]] = set()
         self._welcome: Welcome | None = None
@@ -90,8 +90,7 @@ class ClientApp:
             session.PassConstant: self._pass_constant,
             session.StartTask: self._start_task,
             session.RestartTrainer: self._restart_trainer,
-            session.HaltTrainer: lambda halt: self._halt_trainer(True),
-            session.ResumeTrainer: lambda resume: self._halt_trainer(False),
+            session.HaltTrainer: self._halt_trainer,
             session.EndTrainer: self._end_trainer,
             session.Exit: lambda end: self._end(end.code, end.reason),
             session.Say: lambda told: say(f"{self._config.client.id}: {told.text}"),
@@ -179,7 +178,8 @@ class ClientApp:
         dealer = Dealer(self._context, address, MAX_INCOMING_BYTES, self._on_message, on_lost, own, server_key)
         self._dealer = dealer
         self._meter.linked(dealer)
-        self._watch(self._loop.create_task(self._look_up(dealer)))
+        self._looking_up = self._loop.create_task(self._look_up(dealer))
+        self._watch(self._looking_up)
         version = (PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor)
         if self._trainer is None:
             keep = self._config.client
@@ -223,6 +223,9 @@ class ClientApp:
         self._feed(session.LinkRefused(told, self._loop.time()))
 
     def _close_link(self, instruction: session.CloseLink) -> None:
+        if self._looking_up is not None:
+            self._looking_up.cancel()
+            self._looking_up = None
         if self._dealer is not None:
             self._dealer.close()
             self._dealer = None
@@ -233,20 +236,18 @@ class ClientApp:
         except DecodeError as error:
             say(f"{self._config.client.id}: ignored a message from the coordinator: {error}")
             return
-        if isinstance(message, Standby) and not message.run_id:
-            self._meter.left()
         self._incoming = frames
         reach("message.received")
         self._feed(session.Received(message, self._loop.time()))
         self._incoming = []
+        if isinstance(message, Welcome) or (isinstance(message, Standby) and not message.run_id):
+            self._meter.answered()
 
     def _send(self, message: Message) -> None:
         if isinstance(message, Ping):
             message = Ping(*self._meter.peaks_bytes(), message.waits_for, self._meter.vitals())
         elif isinstance(message, Goodbye):
             message = Goodbye(message.reason[:200], *self._meter.peaks_bytes(), self._meter.vitals())
-        if isinstance(message, Decline | Goodbye):
-            self._meter.left()
         if self._dealer is not None:
             self._dealer.send(encode(message))
 
@@ -273,14 +274,14 @@ class ClientApp:
         if self._task_frames is not None:
             trainer.send(self._task_frames)
 
-    def _halt_trainer(self, is_halted: bool) -> None:
-        self._is_halted = is_halted
+    def _halt_trainer(self, instruction: session.HaltTrainer) -> None:
         if self._trainer is not None:
-            self._trainer.halt(is_halted)
+            self._trainer.halt(instruction.is_halted)
 
     def _end_trainer(self, instruction: session.EndTrainer) -> None:
         trainer, self._trainer = self._trainer, None
         self._constants, self._task_frames = [], None
+        self._meter.stop()
         if trainer is not None:
             self._watch(self._loop.create_task(trainer.stop()))
 
@@ -290,10 +291,10 @@ class ClientApp:
             self._trainer.send(self._incoming)
 
     def _start_task(self, instruction: session.StartTask) -> None:
-        self._task_frames = self._incoming
-        self._meter.task_came(self._loop.time())
+        now, self._task_frames = self._loop.time(), self._incoming
         if self._trainer is not None:
             self._trainer.send(self._incoming)
+        self._meter.task_came(instruction.task.round, instruction.task.exchange, now)
 
     def _start_trainer(self) -> Child:
         """Start a trainer for the welcome at hand; an older one is stopped first, and what it still says is void."""
@@ -312,7 +313,7 @@ class ClientApp:
 
         trainer = Child(on_message, on_gone, self._folder / OUTPUT_LOG)
         self._trainer = trainer
-        trainer.halt(self._is_halted)
+        trainer.halt(self._session.is_halted)
         settings = msgspec.to_builtins(self._config)
         begin = commands.Begin(
             welcome.run,
@@ -353,12 +354,13 @@ class ClientApp:
         now = self._loop.time()
         if isinstance(message, Update):
             self._uplink = frames
-            self._meter.uplink_made(now)
+            self._meter.uplink_made(message.round, message.exchange, now)
             reach("uplink.taken")
             self._feed(session.UplinkMade(message.round, message.exchange, encoded_bytes(frames), now))
         elif isinstance(message, Progress):
             self._feed(session.Progressed(message, now))
         elif isinstance(message, Ready):
+            self._meter.loaded()
             self._feed(session.Prepared(message, now))
         elif isinstance(message, commands.Note):
             say(f"{self._config.client.id}: {message.text}")

@@ -13,10 +13,10 @@ import shutil
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
+from edge_client.limits import MEBIBYTE
 from models.spec import ConfigError
 
 DAY_S = 24 * 3600.0
-MEBIBYTE = 1 << 20
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 

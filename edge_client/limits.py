@@ -7,7 +7,7 @@ import os
 
 from edge_client.config import LimitsSection
 
-MIB = 1 << 20
+MEBIBYTE = 1 << 20
 
 _SIGNS = ("can't allocate memory", "failed to map segment")
 """What torch and the linker say where an allocation has failed."""
@@ -24,7 +24,7 @@ def limit(pid: int, limits: LimitsSection) -> None:
         if limits.nice > os.getpriority(os.PRIO_PROCESS, pid):
             os.setpriority(os.PRIO_PROCESS, pid, limits.nice)
         if limits.memory_mib:
-            resource.prlimit(pid, resource.RLIMIT_DATA, (limits.memory_mib * MIB, limits.memory_mib * MIB))
+            resource.prlimit(pid, resource.RLIMIT_DATA, (limits.memory_mib * MEBIBYTE, limits.memory_mib * MEBIBYTE))
 
 
 def in_words(error: Exception, memory_mib: int) -> str:

@@ -20,12 +20,12 @@ class Link(Enum):
 
 
 class Due(Enum):
-    """What the time has come for."""
+    """What the time has come for: to connect, to miss a welcome, to miss any word, to let the coordinator hear one."""
 
-    ATTEMPT = "a connection is to be tried"
-    WELCOME = "a welcome should have come"
-    WORD = "the coordinator should have said something"
-    PING = "the coordinator should hear something"
+    ATTEMPT = auto()
+    WELCOME = auto()
+    WORD = auto()
+    PING = auto()
 
 
 class LinkClock:

@@ -11,7 +11,7 @@ from edge_client.sensors.energy import EnergyMeter
 from wire.messages import Vitals
 from wire.sockets.memory import PeakMemory, Pid
 from wire.sockets.zeromq import Dealer
-from wire.timing import Timing, microseconds, split_timing
+from wire.timing import microseconds, split_timing
 
 SAMPLE_EVERY_S = 1.0
 """How often the sensors are read while there is a task."""
@@ -36,34 +36,48 @@ class Traffic(NamedTuple):
         )
 
 
+class Took(NamedTuple):
+    """What a task took by the daemon's measure, as a timing tells it."""
+
+    client_peak_rss_bytes: int = 0
+    trainer_peak_rss_bytes: int = 0
+    energy_j: float = -1.0
+
+
 class Meter:
-    """The measurements of one daemon; times are those of its event loop."""
+    """The measurements of one daemon, for one run after the other; times are those of its event loop."""
 
     def __init__(self, trainer_pid: Callable[[], Pid], energy: EnergyMeter) -> None:
         self._own = PeakMemory(lambda: "self")
+        self._trainer_pid = trainer_pid
         self._trainer = PeakMemory(trainer_pid)
         self._gpu_peak_bytes = 0
         self._energy = energy
         self._dealer: Dealer | None = None
-        self._is_idle = True
+        self._is_fresh = False
         self._before = Traffic()
         self._task_came_at: float | None = None
+        self._task: tuple[int, int] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._took = Timing(0, 0, 0, 0)
+        self._took = Took()
 
     def linked(self, dealer: Dealer) -> None:
         """Count on with a new connection; the one before is closed."""
-        self._before = Traffic() if self._is_idle else self._before.plus(self._dealer)
-        self._dealer, self._is_idle = dealer, False
+        self._before = self._before.plus(self._dealer)
+        self._dealer, self._is_fresh = dealer, True
 
-    def left(self) -> None:
-        """The run is left: what comes now is for none."""
-        self._is_idle = True
+    def answered(self) -> None:
+        """The coordinator has welcomed on this connection, or said that there is no run: it is not the next one's."""
+        self._is_fresh = False
 
     def joined(self, welcome_bytes: int) -> None:
-        """Begin to count anew, from this welcome on, if it came on a connection that was in no run."""
-        if self._is_idle:
-            self._is_idle = False
+        """Begin anew with a run: with all of a connection that is fresh, and with its welcome on any other."""
+        self._trainer = PeakMemory(self._trainer_pid)
+        self._gpu_peak_bytes = 0
+        self.stop()
+        if self._is_fresh:
+            self._before = Traffic()
+        else:
             so_far = Traffic().plus(self._dealer)
             self._before = Traffic(-so_far.sent_bytes, welcome_bytes - so_far.received_bytes, -so_far.num_retransmits)
 
@@ -76,26 +90,38 @@ class Meter:
         traffic = self._before.plus(self._dealer)
         return Vitals(*traffic, gpu_peak_bytes=self._gpu_peak_bytes, clock_s=time.time())
 
-    def task_came(self, at: float) -> None:
-        """Begin to measure a task."""
-        self._task_came_at, self._took = at, Timing(0, 0, 0, 0)
-        self._own.begin()
-        self._trainer.begin()
+    def loaded(self) -> None:
+        """The trainer is ready: what memory that took counts in no task, but for the one in which it was restarted."""
+        if self._task is None:
+            self._own.take_bytes()
+            self._trainer.take_bytes()
+
+    def task_came(self, round: int, exchange: int, at: float) -> None:
+        """Begin to measure a task, in place of one that is abandoned."""
+        self._task, self._task_came_at, self._took = (round, exchange), at, Took()
         if self._energy.has_sensors:
             self._energy.begin(at)
             self._sample_later()
 
-    def uplink_made(self, at: float) -> None:
-        """End what is measured of a task, but for how long its update is held."""
-        if self._timer is not None:
-            self._timer.cancel()
+    def uplink_made(self, round: int, exchange: int, at: float) -> None:
+        """End what is measured of a task, but for how long its update is held; memory is that since the one before.
+
+        An uplink that comes once more, or late of an abandoned task, ends nothing.
+        """
+        if self._task != (round, exchange):
+            return
+        self.stop()
         self._energy.sample(at)
         energy_j = self._energy.part_j()
-        self._took = self._took._replace(
-            client_peak_rss_bytes=self._own.part_bytes() or 0,
-            trainer_peak_rss_bytes=self._trainer.part_bytes() or 0,
-            energy_j=-1.0 if energy_j is None else energy_j,
-        )
+        own_bytes, trainer_bytes = self._own.take_bytes(), self._trainer.take_bytes()
+        self._took = Took(own_bytes or 0, trainer_bytes or 0, -1.0 if energy_j is None else energy_j)
+
+    def stop(self) -> None:
+        """Measure the task at hand no more: it is done, or the run is left."""
+        self._task = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def told(self, uplink: Sequence[bytes], at: float) -> Sequence[bytes]:
         """Return an uplink that is about to go with what was measured put into the timing behind it, if it has one."""
@@ -103,14 +129,7 @@ class Meter:
         if timing is None or self._task_came_at is None:
             return uplink
         self._gpu_peak_bytes = max(self._gpu_peak_bytes, timing.gpu_peak_bytes)
-        told = self._took._replace(
-            train_us=timing.train_us,
-            evaluate_us=timing.evaluate_us,
-            checkpoint_us=timing.checkpoint_us,
-            encode_us=timing.encode_us,
-            held_us=microseconds(at - self._task_came_at),
-            gpu_peak_bytes=timing.gpu_peak_bytes,
-        )
+        told = timing._replace(held_us=microseconds(at - self._task_came_at), **self._took._asdict())
         return [*map(bytes, frames), told.frame()]
 
     def _sample_later(self) -> None:

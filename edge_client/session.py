@@ -59,7 +59,6 @@ from edge_client.session_events import (
     Progressed,
     Received,
     RestartTrainer,
-    ResumeTrainer,
     Say,
     Send,
     SendUplink,
@@ -128,7 +127,7 @@ class Session:
         self.task: tuple[int, int] | None = None
         self._standby: Standby | None = None
         self.waits_for = ""
-        self._is_halted = False
+        self.is_halted = False
         self._ready: Ready | None = None
         self._has_changed = False
         self._uplink_bytes = 0
@@ -176,9 +175,9 @@ class Session:
         """Take one event and return the instructions that follow from it."""
         found = list(self._on_event[type(event)](event))
         should_halt = self.work is Work.WORKING and bool(self.waits_for)
-        if should_halt != self._is_halted:
-            self._is_halted = should_halt
-            found.append(HaltTrainer() if should_halt else ResumeTrainer())
+        if should_halt != self.is_halted:
+            self.is_halted = should_halt
+            found.append(HaltTrainer(should_halt))
         return found
 
     def next_wakeup(self) -> float | None:
@@ -192,7 +191,7 @@ class Session:
             return [OpenLink()]
         if due is Due.PING:
             self._link.beat(self.heartbeat_s, event.at)
-            return [Send(Ping(waits_for=self.waits_for))]
+            return [self._ping()]
         late = {Due.WELCOME: "no welcome from the coordinator", Due.WORD: "the coordinator is silent"}
         return self._down(late[due], event.at) if due is not None else []
 
@@ -206,10 +205,13 @@ class Session:
             return []
         self.waits_for = event.waits_for
         found: list[Instruction] = [Say(f"waiting for {event.waits_for}" if event.waits_for else "no longer waiting")]
-        return [*found, Send(Ping(waits_for=self.waits_for))] if self.link is Link.UP else found
+        return [*found, self._ping()] if self.link is Link.UP else found
 
     def _tell_wait(self) -> list[Instruction]:
-        return [Send(Ping(waits_for=self.waits_for))] if self.waits_for else []
+        return [self._ping()] if self.waits_for else []
+
+    def _ping(self) -> Send:
+        return Send(Ping(waits_for=self.waits_for))
 
     def _on_link_lost(self, event: LinkLost) -> Iterable[Instruction]:
         if self.link is Link.DOWN:
@@ -248,9 +250,8 @@ class Session:
         """Stay on the link whatever becomes of runs; work for another run than the one that it names is dropped."""
         self._standby = standby
         self._up(standby.heartbeat_s, at)
-        if self.run_id == standby.run_id:
-            return []
-        return [*self._leave_run(at), Say("waiting for the next run")]
+        left = self._leave_run(at) if self.run_id not in ("", standby.run_id) else []
+        return left if standby.run_id else [*left, Say("waiting for the next run")]
 
     def _leave_run(self, at: float) -> list[Instruction]:
         self.work, self.task, self.run, self.run_id = Work.NONE, None, 0, ""
@@ -324,7 +325,10 @@ class Session:
         return [Send(Offer(self.run, *self.task, self._uplink_bytes))]
 
     def _on_grant(self, grant: Grant, at: float) -> Iterable[Instruction]:
-        return [SendUplink()] if self._holds(grant) else []
+        if not self._holds(grant):
+            return []
+        self._is_sent = True
+        return [SendUplink()]
 
     def _on_ack(self, ack: Ack, at: float) -> Iterable[Instruction]:
         if not self._holds(ack):

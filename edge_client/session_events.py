@@ -169,12 +169,9 @@ class RestartTrainer:
 
 @dataclass(frozen=True)
 class HaltTrainer:
-    """Have the trainer, and one that is started in its place, stand still until it is resumed."""
+    """Have the trainer stand still, or let it go on; one that is started is as `Session.is_halted` says."""
 
-
-@dataclass(frozen=True)
-class ResumeTrainer:
-    """Let the trainer go on."""
+    is_halted: bool
 
 
 @dataclass(frozen=True)
@@ -208,7 +205,6 @@ Instruction = (
     | StartTask
     | RestartTrainer
     | HaltTrainer
-    | ResumeTrainer
     | EndTrainer
     | Exit
     | Say

@@ -15,8 +15,8 @@ from wire.errors import DecodeError
 from wire.tensors import Buffer
 
 _LAYOUT = struct.Struct("<5I3Qd")
-_OLDEST_BYTES = 16
-"""How long the frame was before protocol 1.3: the first four durations."""
+_OLDEST = struct.Struct("<4I")
+"""What the frame was before protocol 1.3: the first four durations."""
 
 MAX_US = 2**32 - 1
 """A longer duration, more than 71 minutes, is told as this."""
@@ -31,7 +31,8 @@ class Timing(NamedTuple):
         checkpoint_us: reading and writing checkpoints.
         encode_us: encoding the uplink.
         held_us: from the task's coming to the update's going, all of the above included; 0 if unknown.
-        client_peak_rss_bytes: peak resident memory of the daemon in that time; 0 if unknown.
+        client_peak_rss_bytes: peak resident memory of the daemon since the last uplink, or its trainer was ready; 0 if
+            unknown.
         trainer_peak_rss_bytes: the same of the trainer.
         gpu_peak_bytes: peak memory that the trainer held on the GPU; 0 if unknown or without one.
         energy_j: what the device's sensors measured in that time, in joules; negative if unknown.
@@ -76,8 +77,8 @@ def split_timing(frames: Sequence[Buffer]) -> tuple[Sequence[Buffer], Timing | N
     if len(frames) != 3:
         return frames, None
     content = bytes(frames[2][: _LAYOUT.size])
-    if len(content) < _OLDEST_BYTES:
-        raise DecodeError(f"timing: expected at least {_OLDEST_BYTES} bytes, got {len(content)}")
+    if len(content) < _OLDEST.size:
+        raise DecodeError(f"timing: expected at least {_OLDEST.size} bytes, got {len(content)}")
     if len(content) < _LAYOUT.size:
-        return frames[:2], Timing(*struct.unpack_from("<4I", content))
+        return frames[:2], Timing(*_OLDEST.unpack_from(content))
     return frames[:2], Timing(*_LAYOUT.unpack(content))

@@ -35,7 +35,8 @@ def examine(config: ClientConfig | None, address: str, allow_open_keys: bool = F
     if address:
         is_configured = config is not None and not isinstance(keys, ConfigError)
         known = None if isinstance(keys, ConfigError) else keys
-        yield from asyncio.run(_way(address, known, config.client.id if config is not None else "", is_configured))
+        client = config.client.id if config is not None else ""
+        yield from asyncio.run(examine_way(address, known, client, is_configured))
 
 
 def _loaded(config: ClientConfig, allow_open_keys: bool) -> Keys | ConfigError | None:
@@ -43,7 +44,3 @@ def _loaded(config: ClientConfig, allow_open_keys: bool) -> Keys | ConfigError |
         return load_keys(config, allow_open_keys, from_stdin=False)
     except ConfigError as error:
         return error
-
-
-async def _way(address: str, keys: Keys | None, client: str, is_configured: bool) -> list[Finding]:
-    return [finding async for finding in examine_way(address, keys, client, is_configured)]

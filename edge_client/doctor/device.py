@@ -6,13 +6,13 @@ import os
 import platform
 import resource
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 
 from edge_client.device import board, cpu, profile
 from edge_client.doctor.finding import Finding, found
-from edge_client.sensors import find_sensors, told_of
+from edge_client.sensors import Found, find_sensors, told_of
 from wire.exit_codes import ExitCode
 from wire.sockets.zeromq import has_curve, libzmq_version
 from wire.version import PROTOCOL_VERSION
@@ -33,16 +33,10 @@ FULL_BYTES, SHORT_BYTES = 64 << 20, 1 << 30
 
 MIN_DESCRIPTORS = 256
 
-POWER_SENSORS: Mapping[str, tuple[str, ...]] = {
-    "RAPL": ("sys/class/powercap/intel-rapl:0/energy_uj",),
-    "INA3221": ("sys/bus/i2c/drivers/ina3221*/*/hwmon/hwmon*/in1_input", "sys/bus/i2c/drivers/ina3221*/*/iio*/*_input"),
-    "NVML": ("dev/nvidia0",),
-}
-"""By their names, where the kernel shows the sensors that tell power or energy."""
-
 
 def examine_device(folder: Path) -> Iterator[Finding]:
     """Yield what can be said of this device; `folder` is where a client keeps its state."""
+    sensors = find_sensors()
     looks: tuple[tuple[str, Callable[[], Finding | str]], ...] = (
         ("protoedge", lambda: f"{_version('protoedge')}, protocol {PROTOCOL_VERSION}"),
         ("python", lambda: f"{platform.python_version()} ({sys.executable})"),
@@ -58,8 +52,8 @@ def examine_device(folder: Path) -> Iterator[Finding]:
         ("libzmq", _libzmq),
         ("torch", _torch),
         ("onnxruntime", _onnxruntime),
-        ("sensors", lambda: _sensors(Path("/"))),
-        ("told at join", _told_at_join),
+        ("sensors", lambda: _sensors(sensors)),
+        ("told at join", lambda: _told_at_join(sensors)),
     )
     for name, look in looks:
         yield found(name, look)
@@ -72,9 +66,9 @@ def _version(package: str) -> str:
         return NOT_INSTALLED
 
 
-def _told_at_join() -> str:
+def _told_at_join(sensors: Found) -> str:
     """Return what a coordinator hears of this device."""
-    return ", ".join(f"{name} {told}" for name, told in {**profile(), **told_of(find_sensors())}.items())
+    return ", ".join(f"{name} {told}" for name, told in {**profile(), **told_of(sensors)}.items())
 
 
 def _memory() -> Finding:
@@ -141,14 +135,11 @@ def _onnxruntime() -> str:
     return f"{onnxruntime.__version__}, providers {', '.join(onnxruntime.get_available_providers())}"
 
 
-def _sensors(root: Path) -> Finding:
-    """Look for sensors of power; one that is there and may not be read is worth a word."""
-    seen = {name: [path for glob in globs for path in root.glob(glob)] for name, globs in POWER_SENSORS.items()}
-    there = {name: paths for name, paths in seen.items() if paths}
-    closed = sorted(name for name, paths in there.items() if not os.access(paths[0], os.R_OK))
-    told = ", ".join(name + (" (may not be read)" if name in closed else "") for name in there)
-    advice = f"chmod a+r {there[closed[0]][0]}, if energy is to be measured" if closed else ""
-    return Finding("sensors", told or "none that tells power, so energy stays unknown", advice)
+def _sensors(sensors: Found) -> Finding:
+    """Name what tells power; a sensor that is there and may not be read is worth a word."""
+    names = ", ".join(sensor.name for sensor in sensors.sensors)
+    advice = f"{sensors.advice}, if energy is to be measured" if sensors.advice else ""
+    return Finding("sensors", names or f"none that tells power, so energy stays unknown: {sensors.reason}", advice)
 
 
 def _gib(size_bytes: float) -> str:

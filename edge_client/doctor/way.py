@@ -25,7 +25,7 @@ from wire.messages import Echo
 from wire.payload import Payload, Tensor
 from wire.sockets.knock import mechanism_at
 from wire.sockets.names import look_up
-from wire.sockets.zeromq import Context, Loss
+from wire.sockets.zeromq import Context, Loss, mismatch
 from wire.version import PROTOCOL_VERSION
 
 CONNECT_S, ECHO_S = 5.0, 10.0
@@ -47,8 +47,8 @@ MAX_SKEW_S = 2.0
 """Clocks that are further apart make logs and expiry dates hard to read."""
 
 
-async def examine_way(address: str, keys: Keys | None, client: str, is_configured: bool) -> AsyncIterator[Finding]:
-    """Yield what can be said of the way to `host:port`, up to the first step that fails.
+async def examine_way(address: str, keys: Keys | None, client: str, is_configured: bool) -> list[Finding]:
+    """Return what can be said of the way to `host:port`, up to the first step that fails.
 
     Args:
         address: the coordinator's.
@@ -57,14 +57,13 @@ async def examine_way(address: str, keys: Keys | None, client: str, is_configure
         is_configured: whether it is known what keys there should be; without, the way ends at the greeting.
     """
     wanted = ("NULL" if keys is None else "CURVE") if is_configured else ""
+    findings: list[Finding] = []
     for step in (_name, _port, lambda address: _greeting(address, wanted)):
-        finding = await step(address)
-        yield finding
-        if finding.code != ExitCode.FINISHED:
-            return
-    if is_configured:
-        async for finding in _soundings(address, keys, client):
-            yield finding
+        findings.append(await step(address))
+        if findings[-1].code != ExitCode.FINISHED:
+            return findings
+    soundings = [finding async for finding in _soundings(address, keys, client)] if is_configured else []
+    return [*findings, *soundings]
 
 
 async def _name(address: str) -> Finding:
@@ -104,7 +103,7 @@ async def _greeting(address: str, wanted: str) -> Finding:
     told = "encrypted" if mechanism == "CURVE" else "not encrypted"
     if wanted not in ("", mechanism):
         advice = "leave `security` out of [coordinator] here and of [transport] there"
-        return Finding("greeting", f"{told} there, and not so here", advice, ExitCode.REFUSED)
+        return Finding("greeting", mismatch(wanted == "CURVE"), advice, ExitCode.REFUSED)
     return Finding("greeting", f"a coordinator, {told}")
 
 

@@ -17,10 +17,11 @@ ROOT = Path("/")
 
 
 class Found(NamedTuple):
-    """The sensors of a device, or why there are none."""
+    """The sensors of a device, or why there are none; and what to do if one should be used that is there."""
 
     sensors: Sequence[Sensor]
-    reason: str
+    reason: str = ""
+    advice: str = ""
 
 
 def told_of(found: Found) -> dict[str, Any]:
@@ -33,6 +34,7 @@ def told_of(found: Found) -> dict[str, Any]:
 def find_sensors(root: Path = ROOT) -> Found:
     """Return the sensors of this device; `root` is where `sys` and `proc` are."""
     reasons: list[str] = []
+    advice = ""
     for kinds in ((ina3221.find,), (tegrastats.find,), (rapl.find, nvml.find)):
         sensors: list[Sensor] = []
         for find in kinds:
@@ -40,6 +42,7 @@ def find_sensors(root: Path = ROOT) -> Found:
                 sensors += find(root)
             except NoSensorError as error:
                 reasons.append(str(error))
+                advice = advice or error.advice
         if sensors:
-            return Found(sensors, "")
-    return Found((), "; ".join(reasons))
+            return Found(sensors, advice=advice)
+    return Found((), "; ".join(reasons), advice)

@@ -7,7 +7,15 @@ from typing import Protocol
 
 
 class NoSensorError(Exception):
-    """There is no sensor of a kind; the text says what was looked for and what came."""
+    """There is no sensor of a kind; the text says what was looked for and what came.
+
+    Attributes:
+        advice: what to do if one should be used that is there, empty if nothing can be done.
+    """
+
+    def __init__(self, reason: str, advice: str = "") -> None:
+        super().__init__(reason)
+        self.advice = advice
 
 
 class Sensor(Protocol):

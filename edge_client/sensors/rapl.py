@@ -43,7 +43,8 @@ def find(root: Path) -> list[Zone]:
             if name.startswith("package") or name == "dram":
                 zones.append(Zone(folder, f"{name} of {folder.name}"))
         except OSError as error:
-            raise NoSensorError(f"RAPL: {folder.name}: {error.strerror}") from None
+            advice = f"chmod a+r /{FOLDER}/intel-rapl:*/energy_uj" if isinstance(error, PermissionError) else ""
+            raise NoSensorError(f"RAPL: {folder.name}: {error.strerror}", advice) from None
     if not zones:
         raise NoSensorError("no RAPL in /sys/class/powercap")
     return zones

@@ -80,9 +80,9 @@ async def _tasks(energy: EnergyMeter) -> list[float]:
     took = []
     for number in range(NUM_TASKS):
         started = time.perf_counter()
-        meter.task_came(float(number))
+        meter.task_came(number, 0, float(number))
         energy.sample(number + 0.5)
-        meter.uplink_made(number + 1.0)
+        meter.uplink_made(number, 0, number + 1.0)
         meter.told(uplink, number + 1.0)
         took.append(time.perf_counter() - started)
     return took

@@ -12,7 +12,6 @@ from coordinator.links import Link, Links, StoredLinks, Way
 from wire.messages import Vitals
 from wire.sockets.tcp import Counters
 
-
 LEFT: list[tuple[str, Way]] = [("ann", "down"), ("ann", "up"), ("bob", "down")]
 BOBS: tuple[str, Way] = ("bob", "up")
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from edge_client.leftovers import DAY_S, MEBIBYTE, constants_left, prune, run_folder, runs_left
+from edge_client.leftovers import DAY_S, constants_left, prune, run_folder, runs_left
+from edge_client.limits import MEBIBYTE
 from models.spec import ConfigError
 
 NOW = 1000 * DAY_S

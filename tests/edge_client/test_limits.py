@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from edge_client.config import LimitsSection
-from edge_client.limits import MIB, in_words, limit
+from edge_client.limits import MEBIBYTE, in_words, limit
 
 ALLOCATE = "input(); bytearray(int(input()) << 20); print('had it')"
 
@@ -30,7 +30,7 @@ def process() -> Iterator[subprocess.Popen[str]]:
 @pytest.mark.parametrize(("wanted_mib", "answer"), [(16, "had it"), (400, "MemoryError")])
 def test_memory_is_had_up_to_the_limit(process: subprocess.Popen[str], wanted_mib: int, answer: str) -> None:
     limit(process.pid, LimitsSection(memory_mib=200))
-    assert resource.prlimit(process.pid, resource.RLIMIT_DATA) == (200 * MIB, 200 * MIB)
+    assert resource.prlimit(process.pid, resource.RLIMIT_DATA) == (200 * MEBIBYTE, 200 * MEBIBYTE)
     assert answer in "".join(process.communicate(f"\n{wanted_mib}\n", timeout=20))
 
 

@@ -171,6 +171,13 @@ def test_an_uplink_that_came_too_early_is_sent_once_more_when_it_is_asked_for(si
     assert client.hear(task()) == []
 
 
+def test_an_uplink_that_was_granted_after_it_came_too_early_is_not_sent_once_more() -> None:
+    client = Client().hold(LARGE)
+    client.hear(refusal("not_open", round=1))
+    assert client.hear(GRANT) == [SendUplink()]
+    assert client.hear(task()) == []
+
+
 @pytest.mark.parametrize("newer", [task(2), task(1, 1)])
 def test_a_newer_task_replaces_the_one_at_hand(newer: Task) -> None:
     for client in (Client().work(), Client().hold()):

@@ -282,7 +282,8 @@ class SessionMachine(RuleBasedStateMachine):
 
     @invariant()
     def a_trainer_at_work_stands_still_exactly_while_it_must_wait(self) -> None:
-        assert self.is_halted == (self.session.work is Work.WORKING and self.session.waits_for != "")
+        must_wait = self.session.work is Work.WORKING and self.session.waits_for != ""
+        assert self.is_halted == self.session.is_halted == must_wait
 
     def place(self, shift: int) -> Place:
         """The round and exchange of the task at hand, or of a round before or after it."""
@@ -336,9 +337,9 @@ class SessionMachine(RuleBasedStateMachine):
             self.has_changed = False
         elif isinstance(instruction, events.RestartTrainer):
             self.is_prepared, self.trainer_task = False, self.last_task
-        elif isinstance(instruction, events.HaltTrainer | events.ResumeTrainer):
-            assert self.is_halted == isinstance(instruction, events.ResumeTrainer)
-            self.is_halted = not self.is_halted
+        elif isinstance(instruction, events.HaltTrainer):
+            assert instruction.is_halted != self.is_halted
+            self.is_halted = instruction.is_halted
         elif isinstance(instruction, events.PassConstant):
             assert self.session.work is Work.PREPARING
 

@@ -23,13 +23,14 @@ from wire.messages import Decline, Finish, Goodbye, Ping, RefusalCode, Standby
 
 IDLE_S = 15.0
 LEFT: list[Instruction] = [DropUplink(), EndTrainer()]
+WAITING = Say("waiting for the next run")
 
 
 def standing(once: bool = False) -> Client:
     """Return a client that has connected and was told to stand by."""
     client = Client(once=once)
     client.tick(0.0)
-    assert client.hear(Standby(IDLE_S)) == []
+    assert client.hear(Standby(IDLE_S)) == [WAITING]
     return client
 
 
@@ -68,13 +69,20 @@ def test_after_a_cut_work_goes_on_if_its_run_does() -> None:
     assert Send(READY) in client.hear(welcome())
 
 
-@pytest.mark.parametrize("run_id", ["", "another"])
-def test_work_for_a_run_that_is_over_is_dropped(run_id: str) -> None:
+@pytest.mark.parametrize(("run_id", "told"), [("", [WAITING]), ("another", [])])
+def test_work_for_a_run_that_is_over_is_dropped(run_id: str, told: list[Instruction]) -> None:
     client = at_work()
     client.cut()
     client.tick()
-    assert client.hear(Standby(IDLE_S, run_id)) == [*LEFT, Say("waiting for the next run")]
+    assert client.hear(Standby(IDLE_S, run_id)) == [*LEFT, *told]
     assert client.current_work() is Work.NONE
+
+
+def test_a_client_whose_run_s_welcome_follows_does_not_wait_for_another() -> None:
+    client = Client(once=False)
+    client.tick(0.0)
+    assert client.hear(Standby(IDLE_S, f"run-{RUN}")) == []
+    assert Prepare(welcome()) in client.hear(welcome())
 
 
 def test_a_trainer_that_cannot_take_part_declines_the_run() -> None:

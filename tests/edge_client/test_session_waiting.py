@@ -13,7 +13,6 @@ from edge_client.session_events import (
     Permitted,
     Prepared,
     RestartTrainer,
-    ResumeTrainer,
     Say,
     Send,
     SendUplink,
@@ -38,18 +37,18 @@ def come_back(client: Client) -> list[Instruction]:
 
 def test_a_trainer_at_work_stands_still_while_there_is_something_to_wait_for() -> None:
     client = Client().work()
-    assert wait_for(client, "night") == [Say("waiting for night"), Send(Ping(waits_for="night")), HaltTrainer()]
+    assert wait_for(client, "night") == [Say("waiting for night"), Send(Ping(waits_for="night")), HaltTrainer(True)]
     assert wait_for(client, "night") == []
     assert wait_for(client, "power") == [Say("waiting for power"), Send(Ping(waits_for="power"))]
-    assert wait_for(client, "") == [Say("no longer waiting"), Send(Ping()), ResumeTrainer()]
+    assert wait_for(client, "") == [Say("no longer waiting"), Send(Ping()), HaltTrainer(False)]
 
 
 def test_a_task_that_comes_meanwhile_is_taken_and_waits() -> None:
     client = Client().prepare()
-    assert HaltTrainer() not in wait_for(client, "night")
-    assert client.hear(task()) == [DropUplink(), StartTask(task()), HaltTrainer()]
+    assert HaltTrainer(True) not in wait_for(client, "night")
+    assert client.hear(task()) == [DropUplink(), StartTask(task()), HaltTrainer(True)]
     assert client.hear(task(2)) == [DropUplink(), StartTask(task(2))]
-    assert ResumeTrainer() in wait_for(client, "")
+    assert HaltTrainer(False) in wait_for(client, "")
 
 
 def test_it_stays_connected_and_every_ping_says_what_it_waits_for() -> None:
@@ -69,14 +68,14 @@ def test_a_coordinator_that_it_comes_back_to_is_told_at_once() -> None:
 
 def test_what_is_done_is_sent_while_it_waits() -> None:
     client = Client().hold()
-    assert HaltTrainer() not in wait_for(client, "night")
+    assert HaltTrainer(True) not in wait_for(client, "night")
     assert SendUplink() in come_back(client)
 
 
 def test_without_a_link_people_alone_are_told() -> None:
     client = Client().work()
     client.cut()
-    assert wait_for(client, "night") == [Say("waiting for night"), HaltTrainer()]
+    assert wait_for(client, "night") == [Say("waiting for night"), HaltTrainer(True)]
 
 
 def test_another_run_lets_the_trainer_load_whatever_there_is_to_wait_for() -> None:
@@ -84,7 +83,7 @@ def test_another_run_lets_the_trainer_load_whatever_there_is_to_wait_for() -> No
     wait_for(client, "night")
     client.cut()
     client.tick()
-    assert client.hear(welcome(8))[-1] == ResumeTrainer()
+    assert client.hear(welcome(8))[-1] == HaltTrainer(False)
 
 
 def test_a_trainer_that_is_killed_while_it_stands_still_is_started_again_and_stands_still() -> None:
@@ -93,7 +92,7 @@ def test_a_trainer_that_is_killed_while_it_stands_still_is_started_again_and_sta
     found = client.feed(TrainerDied, "killed")
     assert found[-1] == RestartTrainer()
     assert client.current_work() is Work.WORKING
-    assert ResumeTrainer() in wait_for(client, "")
+    assert HaltTrainer(False) in wait_for(client, "")
 
 
 def test_other_samples_are_announced_at_once_and_the_same_ones_are_not() -> None:

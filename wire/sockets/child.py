@@ -47,7 +47,12 @@ class Child(asyncio.Protocol):
         self._on_message, self._on_gone, self._log = on_message, on_gone, log
 
     async def start(self, module: str, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Start `python -I -m module --pipe FD *arguments`; its output goes to the end of the log file."""
+        """Start `python -I -m module --pipe FD *arguments`; its output goes to the end of the log file.
+
+        One that was stopped before is not started.
+        """
+        if self._stopping:
+            return
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         with theirs, open(self._log, "ab") as log:

@@ -46,14 +46,13 @@ class PeakMemory:
         self._before_bytes = 0
         self._is_fresh = False
 
-    def begin(self) -> None:
-        """Begin a part; what was before counts for the whole alone."""
-        self._before_bytes = self.overall_bytes() or 0
-        self._is_fresh = forget_peak(self._pid())
-
-    def part_bytes(self) -> int | None:
-        """Return the peak since `begin`, None if it cannot be told from what was before."""
-        return peak_rss_bytes(self._pid()) if self._is_fresh else None
+    def take_bytes(self) -> int | None:
+        """Return the peak since the last call, None if it cannot be told from what was before."""
+        pid = self._pid()
+        peak, was_fresh = peak_rss_bytes(pid), self._is_fresh
+        self._before_bytes = max(self._before_bytes, peak or 0)
+        self._is_fresh = forget_peak(pid)
+        return peak if was_fresh else None
 
     def overall_bytes(self) -> int | None:
         """Return the largest peak of all, None if none is known."""

@@ -6,12 +6,14 @@ import os
 import resource
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
 
 from edge_client.doctor import device
 from edge_client.doctor.finding import Finding
+from edge_client.sensors import find_sensors
 from wire.exit_codes import ExitCode
 
 GIB = 1 << 30
@@ -70,13 +72,41 @@ def test_few_descriptors_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, l
     assert examined(tmp_path)["descriptors"].level == level
 
 
+def rapl(root: Path) -> Path:
+    """Write the counter of a processor."""
+    zone = root / "sys/class/powercap/intel-rapl:0"
+    zone.mkdir(parents=True)
+    for name, content in {"name": "package-0", "energy_uj": "1", "max_energy_range_uj": "2"}.items():
+        (zone / name).write_text(content)
+    return zone / "energy_uj"
+
+
+def test_sensors_are_those_that_are_told_at_join(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rapl(tmp_path)
+    monkeypatch.setattr(device, "find_sensors", lambda: find_sensors(tmp_path))
+    findings = examined(tmp_path)
+    assert findings["sensors"] == Finding("sensors", "rapl package-0 of intel-rapl:0")
+    assert "energy_sources ['rapl package-0 of intel-rapl:0']" in findings["told at join"].told
+
+
+def test_without_sensors_energy_stays_unknown_for_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "find_sensors", lambda: find_sensors(tmp_path))
+    sensors = examined(tmp_path)["sensors"]
+    assert sensors.told.startswith("none that tells power, so energy stays unknown: no INA3221")
+    assert sensors.level == "ok"
+
+
 def test_a_sensor_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "energy stays unknown" in device._sensors(tmp_path).told
-    energy = tmp_path / "sys/class/powercap/intel-rapl:0/energy_uj"
-    energy.parent.mkdir(parents=True)
-    energy.write_text("1")
-    assert device._sensors(tmp_path) == Finding("sensors", "RAPL")
-    monkeypatch.setattr(os, "access", lambda path, mode: False)
-    closed = device._sensors(tmp_path)
-    assert (closed.told, closed.level) == ("RAPL (may not be read)", "warn")
-    assert f"chmod a+r {energy}" in closed.advice
+    counter, read = rapl(tmp_path), Path.read_text
+
+    def read_as_anybody(path: Path, *args: Any, **kwargs: Any) -> str:
+        if path == counter:
+            raise PermissionError(13, "Permission denied")
+        return read(path, *args, **kwargs)
+
+    monkeypatch.setattr(Path, "read_text", read_as_anybody)
+    monkeypatch.setattr(device, "find_sensors", lambda: find_sensors(tmp_path))
+    closed = examined(tmp_path)["sensors"]
+    assert "RAPL: intel-rapl:0: Permission denied" in closed.told
+    assert closed.level == "warn"
+    assert closed.advice == "chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj, if energy is to be measured"

@@ -32,7 +32,7 @@ ALL = ["name", "port", "greeting", "enrolment", "clock", "round trip", "bandwidt
 
 
 async def walked(address: str, keys: Keys | None = OURS, client: str = "a", knows: bool = True) -> list[Finding]:
-    return [finding async for finding in examine_way(address, keys, client, knows)]
+    return await examine_way(address, keys, client, knows)
 
 
 def examined(
@@ -85,7 +85,7 @@ def test_a_clock_that_is_off_is_told_which_way(monkeypatch: pytest.MonkeyPatch) 
         (Keys(STRANGER, COORDINATOR.public), "a", "not enrolled there", "run what `edge-client keys init` prints"),
         (Keys(ENROLLED, STRANGER.public), "a", "the handshake was broken off", "set [coordinator] public_key"),
         (OURS, "b", "this key is that of a there", "set [client] id = 'a'"),
-        (None, "a", "encrypted there, and not so here", "leave `security` out"),
+        (None, "a", "connections are not encrypted here and encrypted there", "leave `security` out"),
     ],
 )
 def test_who_would_be_refused_is_told_why(keys: Keys | None, client: str, told: str, advice: str) -> None:

@@ -214,6 +214,17 @@ def test_peak_memory_is_that_of_the_process_alone(parent: Parent) -> None:
     assert peak_rss_bytes(2**30) is None
 
 
+def test_a_child_that_is_stopped_before_its_start_is_not_started(parent: Parent) -> None:
+    async def main() -> None:
+        await parent.child.stop()
+        await parent.start("echo")
+        if parent.child.pid is not None:
+            await parent.child.stop()
+
+    asyncio.run(main())
+    assert parent.child.pid is None
+
+
 DAEMON = """
 import asyncio, sys
 from pathlib import Path

@@ -1,0 +1,96 @@
+"""The daemon itself, around its session: what it does in which order, without a coordinator and without a trainer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from edge_client import session_events as session
+from edge_client.app import ClientApp
+from edge_client.config import load
+from tests.edge_client.session_driver import task, welcome
+from wire.encoding import encode
+from wire.messages import Standby
+
+
+class Heard:
+    """A meter that keeps what it is told in a list."""
+
+    def __init__(self, done: list[str]) -> None:
+        self._done = done
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *content: self._done.append(name)
+
+
+@contextlib.contextmanager
+def daemon(folder: Path) -> Iterator[ClientApp]:
+    """Have one that has begun, on the loop that runs."""
+    settings = ["client.id=a", "data.index=0", "coordinator.security=none", f'client.dir="{folder}"']
+    app = ClientApp(load(None, settings), folder, None, once=True)
+    app._loop = asyncio.get_running_loop()
+    app._ended = app._loop.create_future()
+    yield app
+    app._close_link(session.CloseLink())
+    app._context.destroy(linger=0)
+
+
+def test_a_task_goes_to_the_trainer_before_anything_is_measured(tmp_path: Path) -> None:
+    async def main() -> list[str]:
+        done: list[str] = []
+        with daemon(tmp_path) as app:
+            app._trainer = cast("Any", SimpleNamespace(send=lambda frames: done.append("sent")))
+            app._meter = cast("Any", Heard(done))
+            app._start_task(session.StartTask(task()))
+        return done
+
+    assert asyncio.run(main()) == ["sent", "task_came"]
+
+
+def test_a_run_that_is_left_in_a_task_is_measured_no_more(tmp_path: Path) -> None:
+    async def main() -> list[str]:
+        done: list[str] = []
+        with daemon(tmp_path) as app:
+            app._meter = cast("Any", Heard(done))
+            app._end_trainer(session.EndTrainer())
+        return done
+
+    assert asyncio.run(main()) == ["stop"]
+
+
+def test_a_name_is_looked_up_no_longer_than_its_link_is_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(host: str) -> list[str]:
+        await asyncio.sleep(60.0)
+        return []
+
+    async def main() -> bool:
+        with daemon(tmp_path) as app:
+            app._open_link(session.OpenLink())
+            (looking,) = app._handling
+            await asyncio.sleep(0)
+            app._close_link(session.CloseLink())
+            await asyncio.wait([looking], timeout=0.01)
+            return looking.cancelled()
+
+    monkeypatch.setattr("edge_client.app.look_up", never)
+    assert asyncio.run(main())
+
+
+def test_the_meter_hears_of_runs_and_of_connections_that_have_none(tmp_path: Path) -> None:
+    async def main() -> list[str]:
+        done: list[str] = []
+        with daemon(tmp_path) as app:
+            app._meter = cast("Any", Heard(done))
+            app._start_trainer = lambda: cast("Any", None)  # type: ignore[method-assign]
+            for message in (Standby(15.0, "run-7"), welcome(), welcome(), Standby(15.0)):
+                app._on_message(list(map(bytes, encode(message))))
+                done.append(".")
+        return done
+
+    assert asyncio.run(main()) == [".", "joined", "answered", ".", "answered", ".", "stop", "answered", "."]
