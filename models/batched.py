@@ -194,8 +194,8 @@ class _Training:
         varying = {name: [tensor[rows] for tensor in tensors] for name, tensors in self._varying.items()}
         batch = Batch(self._x[picked_KB], self._y[picked_KB])
         streams = [self._members[index].dropout for index in torch.arange(len(self._members))[rows].tolist()]
+        factors = self._loss.dropout.draw(picked_KB.shape[1], streams, lambda: self._loss.net(batch.x[0]))
         with norms_can_take(self._norms, picked_KB.shape[1]):
-            factors = self._loss.dropout.draw(picked_KB.shape[1], streams, lambda: self._loss.net(batch.x[0]))
             losses_K, changed = vmap(self._loss.of)(parameters, buffers, varying, factors, batch)
         losses_K.sum().backward()
         self._totals[rows] += losses_K.detach()
