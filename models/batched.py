@@ -22,10 +22,10 @@ from torch.func import functional_call, vmap
 
 from models.keyed_dropout import Factors, KeyedDropout, stream_of
 from models.methods.api import Client
+from models.methods.plain_client import PlainClient
 from models.spec import TrainingConfig
 from models.steps import mean_loss, steps
 from models.training import Batch, batch_norms, make_optimizer, norms_can_take, train
-from wire.payload import Nothing, Record
 
 Tensors = dict[str, torch.Tensor]
 
@@ -99,7 +99,7 @@ def pays_off(clients: Sequence[Client], config: TrainingConfig) -> bool:
     if clients[0].context.device.type != "cpu":
         return True
     few = msgspec.structs.replace(config, local_steps=TRIED_STEPS)
-    plain = [_Plain(client) for client in clients if len(client.context.train_y)]
+    plain = [_plain(client) for client in clients if len(client.context.train_y)]
 
     def alone_s() -> float:
         started = time.perf_counter()
@@ -122,19 +122,11 @@ def pays_off(clients: Sequence[Client], config: TrainingConfig) -> bool:
         return False
 
 
-class _Plain(Client):
-    """Another client's net and samples, and cross-entropy."""
-
-    def __init__(self, client: Client) -> None:
-        super().__init__(client.spec, client.config)
-        self.start(client.context)
-
-    def receive(self, exchange: str, downlink: Any) -> None:
-        """Install nothing."""
-
-    def uplink(self, exchange: str) -> Record:
-        """Return nothing."""
-        return Nothing()
+def _plain(client: Client) -> Client:
+    """Return another client's net and samples with cross-entropy as their loss."""
+    made = PlainClient(client.spec, client.config)
+    made.start(client.context)
+    return made
 
 
 class _Training:
