@@ -40,7 +40,8 @@ class NumpyClient(Client):
         term = self.feature_term(features_BD, labels_B)
         if term is not None:
             loss, by_features_BD = loss + term[0], by_features_BD + term[1]
-        found |= self.net.by_projection(x_BW, by_features_BD)
+        if self.net.trains_projection:
+            found |= self.net.by_projection(x_BW, by_features_BD)
         return loss, {name: found[name] for name in self.net.trained}
 
     def local_train(self, exchange: str, seed: int, on_progress: Progress | None) -> float:
