@@ -11,7 +11,7 @@ import copy
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -156,36 +156,34 @@ class _Training:
         self._loss.net.train()
         for step in range(len(self._members[0].steps)):
             self._optimizer.zero_grad()
-            for rows, picked in self._batches(step):
-                self._backward(rows, picked)
+            for indices, rows, picked in self._batches(step):
+                self._backward(indices, rows, picked)
             self._clip()
             self._optimizer.step()
             ended = [index for index, member in enumerate(self._members) if len(member.steps) == step + 1]
             made = [*(self._made(index) for index in ended), *made]
         return made
 
-    def _batches(self, step: int) -> list[tuple[slice | torch.Tensor, torch.Tensor]]:
-        """Return whose batches of this step have the same size, and which samples they are [members, size]."""
+    def _batches(self, step: int) -> Iterator[tuple[list[int], slice | torch.Tensor, torch.Tensor]]:
+        """Yield whose batches of this step have the same size, as rows too, and which samples [members, size]."""
         by_size: dict[int, list[int]] = defaultdict(list)
         for index, member in enumerate(self._members):
             if step < len(member.steps):
                 by_size[len(member.steps[step])].append(index)
-        batches: list[tuple[slice | torch.Tensor, torch.Tensor]] = []
         for indices in by_size.values():
             samples = np.stack([self._members[index].steps[step] + self._begins[index] for index in indices])
             picked = torch.from_numpy(samples).to(self._x.device)
             is_head = indices == list(range(len(indices)))
             rows = slice(len(indices)) if is_head else torch.tensor(indices, device=self._x.device)
-            batches.append((rows, picked))
-        return batches
+            yield indices, rows, picked
 
-    def _backward(self, rows: slice | torch.Tensor, picked_KB: torch.Tensor) -> None:
+    def _backward(self, indices: list[int], rows: slice | torch.Tensor, picked_KB: torch.Tensor) -> None:
         """Add the gradients of one batch of each of these members."""
         buffers = {name: tensor[rows] for name, tensor in self._buffers.items()}
         parameters = {name: tensor[rows] for name, tensor in self._parameters.items()}
         varying = {name: [tensor[rows] for tensor in tensors] for name, tensors in self._varying.items()}
         batch = Batch(self._x[picked_KB], self._y[picked_KB])
-        streams = [self._members[index].dropout for index in torch.arange(len(self._members))[rows].tolist()]
+        streams = [self._members[index].dropout for index in indices]
         factors = self._loss.dropout.draw(picked_KB.shape[1], streams, lambda: self._loss.net(batch.x[0]))
         with norms_can_take(self._norms, picked_KB.shape[1]):
             losses_K, changed = vmap(self._loss.of)(parameters, buffers, varying, factors, batch)
