@@ -22,6 +22,7 @@ from torch.func import functional_call, vmap
 
 from models.keyed_dropout import Factors, KeyedDropout, stream_of
 from models.methods.api import Client
+from models.methods.batching import varying_of
 from models.methods.plain_client import PlainClient
 from models.spec import TrainingConfig
 from models.steps import mean_loss, steps
@@ -64,7 +65,8 @@ class Together:
 
     def add(self, client: Client, seed: int) -> None:
         """Take a client in as it is now: net and torch's own generator may change after this."""
-        net, varying = client.context.net, getattr(client.loss, "varying")  # noqa: B009
+        net, varying = client.context.net, varying_of(client.loss)
+        assert varying is not None, "`Client.can_batch` has been asked"
         trained = {name: tensor.detach().clone() for name, tensor in net.named_parameters() if tensor.requires_grad}
         buffers = {name: tensor.clone() for name, tensor in net.named_buffers()}
         rows_of_steps = steps(len(client.context.train_y), self._config, seed)
