@@ -179,7 +179,7 @@ class Participant:
         from models.onnx_export import write_model
 
         spec = self._spec
-        rule = self._method.default_rule if spec.evaluation.rule == "auto" else spec.evaluation.rule
+        rule = self._method.headline_rule(spec.evaluation.rule)
         about = {
             "run": spec.run_id,
             "client": self._client_id,

@@ -130,6 +130,10 @@ class Method:
     """
     is_default: bool = False
 
+    def headline_rule(self, rule: str) -> str:
+        """Return the rule that `[evaluation] rule` means: `auto` is the method's own choice."""
+        return self.default_rule if rule == "auto" else rule
+
     @property
     def rules(self) -> tuple[str, ...]:
         """All accuracy rules, in the order in which reports number them."""
