@@ -72,10 +72,11 @@ class GlobalHeadClient(Client):
         super().load(self._global.load(arrays))
 
 
-def statistics(features_ND: np.ndarray, labels_N: np.ndarray, context: ClientContext | None = None) -> Uplink:
+def statistics(features_ND: np.ndarray, labels_N: np.ndarray, context: ClientContext) -> Uplink:
     """Return what a client tells of its features: noised, if its context has a release for that."""
-    gaussians = ClassGaussians.of_features(features_ND, labels_N)
-    if context is not None and context.release is not None:
+    if context.release is None:
+        gaussians = ClassGaussians.of_features(features_ND, labels_N)
+    else:
         means_CD, variances_CD = context.release.class_moments(features_ND, labels_N)
         (told,) = np.nonzero(context.class_counts > 1)
         gaussians = ClassGaussians(means_CD[told], variances_CD[told], told, context.class_counts[told])
