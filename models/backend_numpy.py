@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,8 @@ class NumpyBackend(Backend):
         self._device = device
         self._threads = threads
         self._constants = constants
+        self._width = 0
+        self._opened_by = ""
         self._held: dict[bytes, np.ndarray] = {}
         """The features of the samples that were prepared last, by the samples' digests."""
 
@@ -49,16 +53,15 @@ class NumpyBackend(Backend):
         Raises:
             ConfigError: the file is not the run's, or does not take these samples.
         """
-        model = self.spec.model
-        check_backbone(client, self._constants, file_digest(model.path), "[model] path")
-        provider = self._device if model.provider == "auto" else model.provider
-        session = OnnxSession(Path(model.path).expanduser(), provider, self._threads, model.provider_fallback)
-        train_x, of_train = self._features(session, data.train_x)
-        test_x, of_test = self._features(session, data.test_x)
+        check_backbone(client, self._constants, file_digest(self.spec.model.path), "[model] path")
+        opened = cache(self._open)  # for new samples alone, and not kept: it has the backbone's weights in memory
+        if not self._width:
+            self._width = _width(opened(), data.train_x)
+        train_x, of_train = self._features(opened, data.train_x)
+        test_x, of_test = self._features(opened, data.test_x)
         held = {**of_train, **of_test}
         num_new = len(held.keys() - self._held.keys())
-        self.computed_by = f"onnxruntime, {session.provider}"
-        self.notes = (f"features of {num_new} new samples by {session.provider}, {session.versions}",)
+        self.notes = (f"features of {num_new} new samples by {self._opened_by}",)
         self._held = held
         return dataclasses.replace(data, train_x=train_x, test_x=test_x)
 
@@ -81,14 +84,24 @@ class NumpyBackend(Backend):
         """Return the entries of what is trained; there are no buffers."""
         return net.num_parameters, 0
 
-    def _features(self, session: OnnxSession, samples: np.ndarray) -> tuple[np.ndarray, dict[bytes, np.ndarray]]:
+    def _open(self) -> OnnxSession:
+        """Return the backbone at work, and take note of what computes it."""
+        model = self.spec.model
+        provider = self._device if model.provider == "auto" else model.provider
+        session = OnnxSession(Path(model.path).expanduser(), provider, self._threads, model.provider_fallback)
+        self.computed_by = f"onnxruntime, {session.provider}"
+        self._opened_by = f"{session.provider}, {session.versions}"
+        return session
+
+    def _features(
+        self, opened: Callable[[], OnnxSession], samples: np.ndarray
+    ) -> tuple[np.ndarray, dict[bytes, np.ndarray]]:
         """Return the features of all samples, float32 [N, W], and each one's by its digest."""
-        width = _width(session, samples)
-        made, digests = _room(len(samples), width), list(map(_digest, samples))
+        made, digests = _room(len(samples), self._width), list(map(_digest, samples))
         new = [row for row, digest in enumerate(digests) if digest not in self._held]
         for begin in range(0, len(new), _ROWS_AT_A_TIME):
             rows = new[begin : begin + _ROWS_AT_A_TIME]
-            made[rows] = session.run(samples[rows])[0].reshape(-1, width)
+            made[rows] = opened().run(samples[rows])[0].reshape(-1, self._width)
         for row, digest in enumerate(digests):
             if digest in self._held:
                 made[row] = self._held[digest]

@@ -11,7 +11,7 @@ import copy
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -22,10 +22,11 @@ from torch.func import functional_call, vmap
 
 from models.keyed_dropout import Factors, KeyedDropout, stream_of
 from models.methods.api import Client
+from models.methods.batching import varying_of
+from models.methods.plain_client import PlainClient
 from models.spec import TrainingConfig
 from models.steps import mean_loss, steps
 from models.training import Batch, batch_norms, make_optimizer, norms_can_take, train
-from wire.payload import Nothing, Record
 
 Tensors = dict[str, torch.Tensor]
 
@@ -64,7 +65,8 @@ class Together:
 
     def add(self, client: Client, seed: int) -> None:
         """Take a client in as it is now: net and torch's own generator may change after this."""
-        net, varying = client.context.net, getattr(client.loss, "varying")  # noqa: B009
+        net, varying = client.context.net, varying_of(client.loss)
+        assert varying is not None, "`Client.can_batch` has been asked"
         trained = {name: tensor.detach().clone() for name, tensor in net.named_parameters() if tensor.requires_grad}
         buffers = {name: tensor.clone() for name, tensor in net.named_buffers()}
         rows_of_steps = steps(len(client.context.train_y), self._config, seed)
@@ -99,7 +101,7 @@ def pays_off(clients: Sequence[Client], config: TrainingConfig) -> bool:
     if clients[0].context.device.type != "cpu":
         return True
     few = msgspec.structs.replace(config, local_steps=TRIED_STEPS)
-    plain = [_Plain(client) for client in clients if len(client.context.train_y)]
+    plain = [_plain(client) for client in clients if len(client.context.train_y)]
 
     def alone_s() -> float:
         started = time.perf_counter()
@@ -122,19 +124,11 @@ def pays_off(clients: Sequence[Client], config: TrainingConfig) -> bool:
         return False
 
 
-class _Plain(Client):
-    """Another client's net and samples, and cross-entropy."""
-
-    def __init__(self, client: Client) -> None:
-        super().__init__(client.spec, client.config)
-        self.start(client.context)
-
-    def receive(self, exchange: str, downlink: Any) -> None:
-        """Install nothing."""
-
-    def uplink(self, exchange: str) -> Record:
-        """Return nothing."""
-        return Nothing()
+def _plain(client: Client) -> Client:
+    """Return another client's net and samples with cross-entropy as their loss."""
+    made = PlainClient(client.spec, client.config)
+    made.start(client.context)
+    return made
 
 
 class _Training:
@@ -164,38 +158,36 @@ class _Training:
         self._loss.net.train()
         for step in range(len(self._members[0].steps)):
             self._optimizer.zero_grad()
-            for rows, picked in self._batches(step):
-                self._backward(rows, picked)
+            for indices, rows, picked in self._batches(step):
+                self._backward(indices, rows, picked)
             self._clip()
             self._optimizer.step()
             ended = [index for index, member in enumerate(self._members) if len(member.steps) == step + 1]
             made = [*(self._made(index) for index in ended), *made]
         return made
 
-    def _batches(self, step: int) -> list[tuple[slice | torch.Tensor, torch.Tensor]]:
-        """Return whose batches of this step have the same size, and which samples they are [members, size]."""
+    def _batches(self, step: int) -> Iterator[tuple[list[int], slice | torch.Tensor, torch.Tensor]]:
+        """Yield whose batches of this step have the same size, as rows too, and which samples [members, size]."""
         by_size: dict[int, list[int]] = defaultdict(list)
         for index, member in enumerate(self._members):
             if step < len(member.steps):
                 by_size[len(member.steps[step])].append(index)
-        batches: list[tuple[slice | torch.Tensor, torch.Tensor]] = []
         for indices in by_size.values():
             samples = np.stack([self._members[index].steps[step] + self._begins[index] for index in indices])
             picked = torch.from_numpy(samples).to(self._x.device)
             is_head = indices == list(range(len(indices)))
             rows = slice(len(indices)) if is_head else torch.tensor(indices, device=self._x.device)
-            batches.append((rows, picked))
-        return batches
+            yield indices, rows, picked
 
-    def _backward(self, rows: slice | torch.Tensor, picked_KB: torch.Tensor) -> None:
+    def _backward(self, indices: list[int], rows: slice | torch.Tensor, picked_KB: torch.Tensor) -> None:
         """Add the gradients of one batch of each of these members."""
         buffers = {name: tensor[rows] for name, tensor in self._buffers.items()}
         parameters = {name: tensor[rows] for name, tensor in self._parameters.items()}
         varying = {name: [tensor[rows] for tensor in tensors] for name, tensors in self._varying.items()}
         batch = Batch(self._x[picked_KB], self._y[picked_KB])
-        streams = [self._members[index].dropout for index in torch.arange(len(self._members))[rows].tolist()]
+        streams = [self._members[index].dropout for index in indices]
+        factors = self._loss.dropout.draw(picked_KB.shape[1], streams, lambda: self._loss.net(batch.x[0]))
         with norms_can_take(self._norms, picked_KB.shape[1]):
-            factors = self._loss.dropout.draw(picked_KB.shape[1], streams, lambda: self._loss.net(batch.x[0]))
             losses_K, changed = vmap(self._loss.of)(parameters, buffers, varying, factors, batch)
         losses_K.sum().backward()
         self._totals[rows] += losses_K.detach()

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from models.data import ClientData
-from models.spec import ConfigError
+from models.spec import ConfigError, did_you_mean
 
 UnknownLabels = Literal["refuse", "skip"]
 """What becomes of samples whose class is not in the label map."""
@@ -45,8 +45,5 @@ def onto_label_map(data: ClientData, classes: Sequence[str], unknown: UnknownLab
 
 def refusal_of_class(name: str, classes: Sequence[str]) -> str:
     """Say that the label map has no class of this name, and which one may have been meant."""
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, classes, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"expected one of {list(classes[:20])}"
+    hint = did_you_mean(name, classes) or f"expected one of {list(classes[:20])}"
     return f"no class {name!r} in the label map; {hint}"

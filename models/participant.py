@@ -129,13 +129,14 @@ class Participant:
         constants = constants or {}
         self._backend = backend = backend_of(spec, method, config, device, threads or spec.training.threads, constants)
         self._data = data = backend.prepared(client_id, data)
+        self._told_counts = self._released_counts()
         self.notes = [*data.notes, *backend.notes]
         self._client = backend.make_client()
         net = backend.build_net(data.train_x, client_id, shelf)
         self._plan = spec.plan
         self._counters = counters(method.rules, self._plan)
         self._client.start(ClientContext(client_id, net, backend.device, constants=constants, **self._samples_of(1)))
-        self.announcement = _announce(spec, data, self._told_counts(), backend, net)
+        self.announcement = _announce(spec, data, self._told_counts, backend, net)
         self._task = 1 if self._plan.is_trivial else 0
         self._initial = self.arrays()
 
@@ -150,9 +151,10 @@ class Participant:
     def renew(self, data: ClientData) -> None:
         """Take other samples from now on, as many as there are; net and state stay as they are."""
         self._data = data = self._backend.prepared(self._client_id, data)
+        self._told_counts = self._released_counts()
         self.notes = [*data.notes, *self._backend.notes]
         self._digests.clear()
-        self.announcement = _announce(self._spec, data, self._told_counts(), self._backend, self._client.context.net)
+        self.announcement = _announce(self._spec, data, self._told_counts, self._backend, self._client.context.net)
         self._take_samples(self._task or 1)
 
     def samples_digest(self, round: int) -> str:
@@ -177,7 +179,7 @@ class Participant:
         from models.onnx_export import write_model
 
         spec = self._spec
-        rule = self._method.default_rule if spec.evaluation.rule == "auto" else spec.evaluation.rule
+        rule = self._method.headline_rule(spec.evaluation.rule)
         about = {
             "run": spec.run_id,
             "client": self._client_id,
@@ -294,8 +296,8 @@ class Participant:
             features={} if attempt.candidates is None else self._kept(attempt.candidates),
         )
 
-    def _told_counts(self) -> np.ndarray:
-        """Return the train samples of each class as others may know them."""
+    def _released_counts(self) -> np.ndarray:
+        """Return the train samples of each class as others may know them: the one word at join."""
         release = self._release("join")
         if release is not None:
             return release.class_counts(self._data.train_y)
@@ -356,7 +358,7 @@ class Participant:
         classes = self._plan.classes(task)
         x, y = _samples_in(classes, self._data.train_x, self._data.train_y)
         counts = np.zeros(self._spec.num_classes, np.int64)
-        counts[classes.start : classes.stop] = self._told_counts()[classes.start : classes.stop]
+        counts[classes.start : classes.stop] = self._told_counts[classes.start : classes.stop]
         moved = self._backend.moved
         return {"train_x": moved(x), "train_y": moved(y), "class_counts": counts, "classes": classes}
 

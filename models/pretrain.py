@@ -21,10 +21,10 @@ import numpy as np
 from models import nets, seeding
 from models.data import Dataset, load_dataset
 from models.methods.api import Client, ClientContext
+from models.methods.plain_client import PlainClient
 from models.nets.vit_weights import write_backbone
 from models.settings import read_tables, source_of
 from models.spec import ConfigError, DataConfig, ModelConfig, Section, TrainingConfig, read_section
-from wire.payload import Nothing, Record
 
 if TYPE_CHECKING:
     from models.nets import Net
@@ -36,17 +36,6 @@ class Pretraining(Section, frozen=True):
     data: DataConfig = DataConfig()
     model: ModelConfig = ModelConfig(name="vit", feature_dim=64)
     training: TrainingConfig = TrainingConfig(local_epochs=5, batch_size=128, optimizer="adam", lr=1e-3)
-
-
-class Central(Client):
-    """A client that has all samples and exchanges nothing, so that the shared training loop serves it."""
-
-    def receive(self, exchange: str, downlink: Any) -> None:
-        """Take in nothing."""
-
-    def uplink(self, exchange: str) -> Record:
-        """Return nothing."""
-        return Nothing()
 
 
 def pretrain(settings: Pretraining, out: Path, seed: int = 0, tell: Callable[[str], None] = print) -> float:
@@ -62,7 +51,7 @@ def pretrain(settings: Pretraining, out: Path, seed: int = 0, tell: Callable[[st
     seeding.seed_torch(seed, "pretraining")
     train, test = _rows(dataset)
     net = _build(dataset, settings.model)
-    client = Central(None, None)  # type: ignore[arg-type]
+    client = PlainClient(None, None)  # type: ignore[arg-type]
     client.start(_context(net, dataset, train))
     once = msgspec.structs.replace(settings.training, local_epochs=1)
     for epoch in range(1, settings.training.local_epochs + 1):

@@ -143,7 +143,7 @@ def check_noise(privacy: PrivacyConfig, method: Method, rule: str) -> None:
             f"{where}: expected 0, as {method.name} has a feature extractor that is trained on the device's own "
             "samples: they shape all that it sends, which noise on class statistics cannot hide"
         )
-    headline = method.default_rule if rule == "auto" else rule
+    headline = method.headline_rule(rule)
     if headline not in ("", *method.global_rules):
         rules = ", ".join(method.global_rules) or "none"
         raise ConfigError(

@@ -108,19 +108,6 @@ def class_means(features_ND: np.ndarray, labels_N: np.ndarray, num_classes: int)
     return LocalPrototypes(means_CD, classes, counts[classes])
 
 
-def nearest_label(features_BD: np.ndarray, prototypes_CD: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Return what `nearest_class` does, of numpy arrays."""
-    nearest_B = np.full(len(features_BD), -1, np.int64)
-    if not len(classes):
-        return nearest_B
-    rows = max(1, _MAX_ENTRIES // prototypes_CD.size)
-    for begin in range(0, len(features_BD), rows):
-        chunk_BD = features_BD[begin : begin + rows]
-        distances_BC = np.square(chunk_BD[:, None] - prototypes_CD).sum(axis=2)
-        nearest_B[begin : begin + rows] = classes[distances_BC.argmin(axis=1)]
-    return nearest_B
-
-
 class PrototypeTable:
     """Prototypes on a client's device, found by the classes of samples; a class may have none."""
 

@@ -57,21 +57,21 @@ class RobustSums(ClassSums):
 
     def __init__(self, num_classes: int, feature_dim: int, aggregation: Aggregation) -> None:
         super().__init__(num_classes, feature_dim)
+        self._feature_dim = feature_dim
         self._held: dict[int, RobustMean] = defaultdict(lambda: RobustMean(aggregation))
 
     def add(self, prototypes_CD: np.ndarray, classes: np.ndarray, weights: np.ndarray) -> None:
         """Take in one client's prototypes; each class stands in `classes` once at most."""
-        super().add(prototypes_CD, classes, weights)
         for prototype_D, label, weight in zip(prototypes_CD, classes.tolist(), weights.tolist(), strict=True):
             if weight > 0:
                 self._held[label].add(prototype_D, weight)
+                self.weights[label] += weight
 
     def means(self) -> tuple[np.ndarray, np.ndarray]:
         """Return means float64 [C, D] and ids of the classes whose weight is not 0, ascending."""
-        means_CD, classes = super().means()
-        for row, label in enumerate(classes.tolist()):
-            means_CD[row] = self._held[label].mean()
-        return means_CD, classes
+        (classes,) = np.nonzero(self.weights)
+        means = [self._held[label].mean() for label in classes.tolist()]
+        return np.reshape(means, (len(classes), self._feature_dim)), classes
 
     def metrics(self) -> dict[str, float]:
         """Tell of how many classes the plain mean was taken."""

@@ -239,10 +239,15 @@ def read_section(kind: type[StructT], table: Mapping[str, Any], where: str) -> S
 
 def nearest(name: str, known: Collection[str]) -> str:
     """Return the hint for an unknown name: the nearest known one, or all of them."""
+    return did_you_mean(name, known) or f"known: {', '.join(known)}"
+
+
+def did_you_mean(name: str, known: Collection[str]) -> str:
+    """Return the question for an unknown name that is near to a known one, "" for any other."""
     from difflib import get_close_matches  # memory that nobody needs whose settings are right
 
     near = get_close_matches(name, known, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+    return f"did you mean {near[0]!r}?" if near else ""
 
 
 def read_spec(table: Mapping[str, Any]) -> RunSpec:

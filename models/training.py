@@ -83,15 +83,22 @@ class _Stepping:
             return loss
 
     def _backward(self, batch: Batch) -> torch.Tensor:
-        """Add up the gradient of the batch's mean loss, piece by piece, and return that loss."""
+        """Add up the gradient of the batch's mean loss, in pieces unless it fits as it is, and return that loss."""
+        if len(batch.y) <= self.size:
+            loss = self._loss(batch)
+            loss.backward()
+            return loss.detach()
         total = torch.zeros((), device=batch.y.device)
         for x, y in zip(batch.x.split(self.size), batch.y.split(self.size), strict=True):
-            with norms_can_take(self.norms, len(y)):
-                loss = self.client.loss(Batch(x, y))
+            loss = self._loss(Batch(x, y))
             share = torch.full_like(loss, len(y) / len(batch.y))
             loss.backward(share)
             total += loss.detach() * share
         return total
+
+    def _loss(self, batch: Batch) -> torch.Tensor:
+        with norms_can_take(self.norms, len(batch.y)):
+            return self.client.loss(batch)
 
 
 def batch_norms(net: nn.Module) -> list[nn.Module]:

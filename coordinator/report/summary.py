@@ -67,7 +67,7 @@ def make_summary(
     reasons: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return the summary; `reasons` by dotted path say why a figure is null, where the caller knows better."""
-    rule = method.default_rule if spec.evaluation.rule == "auto" else spec.evaluation.rule
+    rule = method.headline_rule(spec.evaluation.rule)
     completed = totals.completed
     tasks = totals.tasks.summary({line.round for line in completed})
     wire: Any = _wire(totals) if mode != "simulate" else None

@@ -13,11 +13,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from models.linear_rules import LinearRule, nearest_prototype
+from models.methods.batching import batchable, varying_of
 from models.nets import is_frozen
 from models.prototypes import class_means
 from models.spec import ConfigError, RunSpec, Section
@@ -128,6 +129,10 @@ class Method:
     If `[privacy]` then adds noise, the client half tells of its train samples by `ClientContext.release` alone.
     """
     is_default: bool = False
+
+    def headline_rule(self, rule: str) -> str:
+        """Return the rule that `[evaluation] rule` means: `auto` is the method's own choice."""
+        return self.default_rule if rule == "auto" else rule
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -265,24 +270,6 @@ class ClientContext:
     """What noises the statistics of this exchange's uplink, if `[privacy]` says so: a new one for each exchange."""
 
 
-LossT = TypeVar("LossT", bound=Callable[..., Any])
-
-
-def batchable(*varying: str) -> Callable[[LossT], LossT]:
-    """Mark a `Client.loss` that `models.batched` may compute for many clients at once, by `torch.func.vmap`.
-
-    Such a loss draws nothing, and neither a shape nor a branch in it follows from the values of a batch. But for net
-    and batch, and the attributes `varying` (each a list of tensors), all that it reads is the same for every client of
-    an exchange.
-    """
-
-    def mark(loss: LossT) -> LossT:
-        setattr(loss, "varying", varying)  # noqa: B010 - functions have no such attribute of their own
-        return loss
-
-    return mark
-
-
 class Client(ABC):
     """The client half. All state that outlives an exchange is in `arrays()`, which starts from the net's own."""
 
@@ -328,7 +315,7 @@ class Client(ABC):
 
     def can_batch(self, exchange: str) -> bool:
         """Say whether the training of this exchange is the shared loop over a `batchable` loss."""
-        return type(self).local_train is Client.local_train and hasattr(self.loss, "varying")
+        return type(self).local_train is Client.local_train and varying_of(self.loss) is not None
 
     @abstractmethod
     def uplink(self, exchange: str) -> Record:

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from models.linear_rules import nearest_prototype
 from models.methods.api import Client, ClientContext
 from models.nets.affine import AffineNet
 from models.optimizers import optimizer_of
-from models.prototypes import LocalPrototypes, class_means, nearest_label
+from models.prototypes import LocalPrototypes, class_means
 from models.steps import Progress, mean_loss, steps
 
 
@@ -39,7 +40,8 @@ class NumpyClient(Client):
         term = self.feature_term(features_BD, labels_B)
         if term is not None:
             loss, by_features_BD = loss + term[0], by_features_BD + term[1]
-        found |= self.net.by_projection(x_BW, by_features_BD)
+        if self.net.trains_projection:
+            found |= self.net.by_projection(x_BW, by_features_BD)
         return loss, {name: found[name] for name in self.net.trained}
 
     def local_train(self, exchange: str, seed: int, on_progress: Progress | None) -> float:
@@ -67,7 +69,7 @@ class NumpyClient(Client):
             return np.asarray(logits_BC[:, : self.context.num_seen].argmax(axis=1))
         if rule == "local_prototype":
             means = self.local_prototypes()
-            return nearest_label(features_BD, means.prototypes_CD, means.classes)
+            return nearest_prototype(means.prototypes_CD, means.classes).predict(features_BD)
         return np.asarray(self.predict(rule, features_BD))
 
     def local_prototypes(self) -> LocalPrototypes:

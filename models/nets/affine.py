@@ -30,6 +30,11 @@ class AffineNet:
         """Entries of all that is trained."""
         return sum(self.parameters[name].size for name in self.trained)
 
+    @property
+    def trains_projection(self) -> bool:
+        """Whether not the head alone is trained."""
+        return "projection.weight" in self.trained
+
     def freeze_projection(self) -> None:
         """Leave nothing but the head to be trained."""
         self.trained = ("head.weight", "head.bias")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +18,11 @@ from models.spec import ConfigError, ModelConfig
 Constants = Mapping[str, Mapping[str, np.ndarray]]
 
 _NAME, _KEY = "backbone", "sha256"
+
+_DIGESTS_KEPT = 16
+
+_PIECE_BYTES = 1 << 16
+"""How much of a file is in memory while it is hashed."""
 
 
 def constants_of(model: ModelConfig) -> Constants:
@@ -63,29 +70,60 @@ def check_backbone(client: str, constants: Constants, came: str, key: str) -> No
 
 
 def weights_digest(path: str) -> str:
-    """Return the hash of what `[model] weights` holds beside a head, "" without a file.
+    """Return the hash of what `[model] weights` holds beside a head, "" without a file; read anew when it changes.
 
     Raises:
         ConfigError: it cannot be read.
     """
-    return state_hash(read_backbone(Path(path).expanduser())) if path else ""
+    return _hash_of_weights(_stamp(Path(path))) if path else ""
 
 
 def file_digest(path: str) -> str:
     """Return the sha256 of an ONNX file and, where it keeps its weights in `<name>.data` beside it, of that one too.
 
+    It is read anew when it changes.
+
     Raises:
         ConfigError: it cannot be read; the text says where it was looked for.
     """
-    file, digest = Path(path).expanduser(), hashlib.sha256()
+    file = _stamp(Path(path))
+    weights = Path(f"{file.path}.data")
     try:
-        digest.update(file.read_bytes())
-        weights = file.with_name(f"{file.name}.data")
-        if weights.exists():
-            digest.update(weights.read_bytes())
+        return _sha256(file, *([_stamp(weights)] if weights.exists() else []))
     except OSError as error:
-        told = f"got {file.resolve()}: {error.strerror}"
+        told = f"got {file.path.resolve()}: {error.strerror}"
         raise ConfigError(f"[model] path = {path!r}: expected the ONNX file of a backbone, {told}") from None
+
+
+class _Stamp(NamedTuple):
+    """A file, and what changes when it does; both 0 for one that who reads it will have to refuse."""
+
+    path: Path
+    size: int
+    mtime_ns: int
+
+
+def _stamp(path: Path) -> _Stamp:
+    file = path.expanduser().absolute()
+    try:
+        known = file.stat()
+    except OSError:
+        return _Stamp(file, 0, 0)
+    return _Stamp(file, known.st_size, known.st_mtime_ns)
+
+
+@lru_cache(maxsize=_DIGESTS_KEPT)
+def _hash_of_weights(stamp: _Stamp) -> str:
+    return state_hash(read_backbone(stamp.path))
+
+
+@lru_cache(maxsize=_DIGESTS_KEPT)
+def _sha256(*stamps: _Stamp) -> str:
+    digest = hashlib.sha256()
+    for stamp in stamps:
+        with stamp.path.open("rb") as file:
+            while piece := file.read(_PIECE_BYTES):
+                digest.update(piece)
     return digest.hexdigest()
 
 

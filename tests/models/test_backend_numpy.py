@@ -75,7 +75,7 @@ def test_each_sample_passes_the_backbone_once(path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(OnnxSession, "run", counting)
     run = Federation(make_spec("fedproto", model=model(path)), {"a": make_data(UNEVEN["a"])})
     passed = sum(seen)
-    assert passed == 6 + 6 + 2, "train and test part, and a sample of zeros for each"
+    assert passed == 6 + 6 + 1, "train and test part, and a sample of zeros"
     run.round(1)
     run.final_evaluation()
     assert sum(seen) == passed
@@ -85,10 +85,36 @@ def test_each_sample_passes_the_backbone_once(path: Path, monkeypatch: pytest.Mo
         before, train_x=np.concatenate([more.train_x, before.train_x]), train_y=np.array([3, 0, 0, 0, 1, 1, 2])
     )
     run.clients["a"].renew(more)
-    assert sum(seen) == passed + 2 + 1, "of the samples that have come since"
+    assert sum(seen) == passed + 1, "of the samples that have come since"
     assert run.clients["a"].announcement.class_counts == [3, 2, 1, 1]
     fresh = Participant(run.spec, run.method, "a", more, run.server.constants())
     assert (run.clients["a"]._data.train_x == fresh._data.train_x).all()
+
+
+def test_a_backbone_is_opened_for_new_samples_alone(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client, (note,) = participant(model(path)), participant(model(path)).notes
+    told = client.announcement
+    monkeypatch.setattr(backend_numpy, "OnnxSession", pytest.fail)
+    client.renew(make_data(UNEVEN["a"]))
+    assert client.announcement == told
+    assert client.notes == [note.replace(" 6 ", " 0 ")]
+
+
+def test_files_are_read_once_until_they_change(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Path] = []
+    real = Path.open
+
+    def counting(self: Path, *args: Any) -> Any:
+        read.append(self)
+        return real(self, *args)
+
+    monkeypatch.setattr(Path, "open", counting)
+    assert len({file_digest(str(path)) for _ in range(2)}) == 1
+    assert read == [path]
+    write_backbone(path, (1, 4, 4), 13)
+    read.clear()
+    file_digest(str(path))
+    assert read == [path]
 
 
 def test_features_that_are_large_are_kept_in_a_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

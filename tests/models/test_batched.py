@@ -129,6 +129,19 @@ def test_every_client_drops_what_it_would_drop_alone() -> None:
     see_equal(make_spec("fedavg", model=model, training=TrainingConfig(local_epochs=1, batch_size=4)), "model")
 
 
+class NormedDropNet(DropNet):
+    """The same with batch norm, which a single sample passes by running statistics."""
+
+    def __init__(self, input_shape: tuple[int, ...], feature_dim: int, num_classes: int) -> None:
+        super().__init__(input_shape, feature_dim, num_classes)
+        self.body.append(torch.nn.BatchNorm1d(feature_dim))
+
+
+def test_a_batch_of_one_sample_passes_batch_norm_where_something_is_dropped() -> None:
+    model = ModelConfig(name=f"{__name__}:NormedDropNet", feature_dim=6)
+    see_equal(make_spec("fedavg", model=model, training=TrainingConfig(local_epochs=1, batch_size=4)), "model")
+
+
 class OwnLoss(Client):
     """A client whose author has said nothing of batching."""
 

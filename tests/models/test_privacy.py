@@ -131,6 +131,24 @@ def test_a_client_announces_noised_counts_and_sends_all_classes() -> None:
     assert (noisy.perform(2, 0, 1, EMPTY).uplink.arrays["sums"] != first.arrays["sums"]).all()
 
 
+def test_class_counts_are_released_once_for_the_same_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    released: list[np.ndarray] = []
+    real = Release.class_counts
+
+    def counting(self: Release, labels_B: np.ndarray) -> np.ndarray:
+        released.append(real(self, labels_B))
+        return released[-1]
+
+    monkeypatch.setattr(Release, "class_counts", counting)
+    client = participant(OWN, noise_multiplier=5.0)
+    client.load(None)
+    client.perform(1, 0, 0, EMPTY)
+    assert len(released) == 1
+    client.renew(make_data(UNEVEN["b"]))
+    assert len(released) == 2
+    assert client.announcement.class_counts == client.client.context.class_counts.tolist() == released[1].tolist()
+
+
 def test_a_client_without_a_secret_does_not_pretend() -> None:
     with pytest.raises(ConfigError, match=r"client a: expected a secret for the noise of \[privacy\], got none"):
         participant(b"", noise_multiplier=1.0)

@@ -77,6 +77,12 @@ def test_a_class_of_few_clients_has_its_plain_mean_and_the_metrics_say_so(aggreg
     assert (robust.metrics(), plain.metrics()) == ({"num_plain_means": 1.0}, {})
 
 
+@pytest.mark.parametrize("aggregation", ["mean", *ROBUST])
+def test_sums_of_nothing_are_of_no_class(aggregation: Aggregation) -> None:
+    means_CD, classes = class_sums(aggregation, 3, 2).means()
+    assert (means_CD.shape, means_CD.dtype.name, len(classes)) == ((0, 2), "float64", 0)
+
+
 def test_a_mean_holds_nothing_and_keeps_its_type() -> None:
     assert type(class_sums("mean", 3, 2)) is ClassSums
     assert not isinstance(weighted_mean("mean"), RobustMean)

@@ -10,7 +10,8 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from models.linear_rules import LinearRule, nearest_prototype
-from models.methods.api import Client, ClientContext, batchable
+from models.methods.api import Client, ClientContext
+from models.methods.batching import batchable
 from models.methods.fedproto import Uplink
 from models.prototypes import LocalPrototypes, PrototypeTable, local_prototypes
 from wire.payload import Record

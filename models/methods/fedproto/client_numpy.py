@@ -11,7 +11,6 @@ from models.linear_rules import LinearRule, nearest_prototype
 from models.methods.api import ClientContext
 from models.methods.fedproto import Downlink, Uplink
 from models.methods.numpy_client import NumpyClient
-from models.prototypes import nearest_label
 from wire.payload import Record
 
 
@@ -48,7 +47,7 @@ class FedProtoNumpyClient(NumpyClient):
         """Predict the class of the nearest global prototype."""
         if rule != "global_prototype":
             return super().predict(rule, features_BD)
-        return nearest_label(features_BD, self._prototypes_CD, self._classes.astype(np.int64))
+        return nearest_prototype(self._prototypes_CD, self._classes).predict(features_BD)
 
     def linear_rules(self) -> dict[str, LinearRule]:
         """Return those of the net, and the nearest global prototype."""

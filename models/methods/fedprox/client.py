@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from models.methods.api import batchable
+from models.methods.batching import batchable
 from models.methods.fedavg.client import FedAvgClient
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ import torch
 from torch.nn.functional import cross_entropy, normalize
 
 from models import seeding
-from models.methods.api import Client, ClientContext, batchable
+from models.methods.api import Client, ClientContext
+from models.methods.batching import batchable
 from models.methods.gfpl import Mixture, Uplink, flattened
 from models.methods.gfpl.mixtures import draw, fit_classes
 from models.methods.gfpl.nets import Classifiers

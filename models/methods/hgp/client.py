@@ -11,7 +11,8 @@ from torch.nn.functional import cross_entropy
 
 from models.checkpoint import state_hash
 from models.generative import ClassGaussians
-from models.methods.api import Client, ClientContext, batchable
+from models.methods.api import Client, ClientContext
+from models.methods.batching import batchable
 from models.methods.hgp import Downlink, Uplink
 from models.methods.hgp.nets import Body, PromptedVit
 from models.nets import count_parameters, flatten_buffers, flatten_parameters, load_flat

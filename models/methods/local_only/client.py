@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-from models.methods.api import Client
-from wire.payload import Nothing, Record
+from models.methods.plain_client import PlainClient
 
 
-class LocalOnlyClient(Client):
+class LocalOnlyClient(PlainClient):
     """Keeps its net to itself."""
-
-    def receive(self, exchange: str, downlink: Nothing) -> None:
-        """Install nothing."""
-
-    def uplink(self, exchange: str) -> Record:
-        """Return nothing."""
-        return Nothing()

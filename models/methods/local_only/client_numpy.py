@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 from models.methods.numpy_client import NumpyClient
-from wire.payload import Nothing, Record
+from models.methods.plain_client import PlainClient
 
 
-class LocalOnlyNumpyClient(NumpyClient):
+class LocalOnlyNumpyClient(PlainClient, NumpyClient):
     """Keeps what it trains to itself."""
-
-    def receive(self, exchange: str, downlink: Nothing) -> None:
-        """Install nothing."""
-
-    def uplink(self, exchange: str) -> Record:
-        """Return nothing."""
-        return Nothing()

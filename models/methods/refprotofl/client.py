@@ -10,7 +10,8 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from models.data import scaled
-from models.methods.api import Client, ClientContext, batchable
+from models.methods.api import Client, ClientContext
+from models.methods.batching import batchable
 from models.methods.refprotofl import AdapterUp, PrototypesUp, adapter_size, initial_adapter
 from models.methods.refprotofl.nets import AdaptedNet
 from models.nets import flatten_parameters, load_flat

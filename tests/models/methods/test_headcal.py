@@ -19,6 +19,8 @@ from tests.models.small_run import UNEVEN, make_data, make_spec
 from wire.errors import RecordError
 
 METHOD = methods.find("headcal")
+EXACT: Any = SimpleNamespace(release=None)
+"""The context of a client that adds no noise."""
 CORNERS = np.array([[3.0, 0.0], [0.0, 3.0], [-3.0, -3.0]])
 
 
@@ -26,7 +28,7 @@ def update(client: str, labels: list[int], seed: int = 0) -> Update:
     """The uplink of a client whose features lie about the corner of their class."""
     y = np.array(labels, np.int64)
     features = CORNERS[y] + np.random.default_rng(seed).normal(size=(len(y), 2)) * 0.3
-    return Update(client, len(y), statistics(features.astype(np.float32).reshape(-1, 2), y))
+    return Update(client, len(y), statistics(features.astype(np.float32).reshape(-1, 2), y, EXACT))
 
 
 def server(**config: Any) -> HeadcalServer:
@@ -73,7 +75,7 @@ def test_a_class_that_the_head_does_not_know_is_never_predicted() -> None:
 
 
 def test_statistics_are_of_two_samples_or_more() -> None:
-    sent = statistics(np.array([[1.0, 2.0], [3.0, 2.0], [9.0, 9.0]], np.float32), np.array([1, 1, 2]))
+    sent = statistics(np.array([[1.0, 2.0], [3.0, 2.0], [9.0, 9.0]], np.float32), np.array([1, 1, 2]), EXACT)
     assert (sent.classes.tolist(), sent.counts.tolist()) == ([1], [2])
     assert (sent.means.tolist(), sent.variances.tolist()) == ([[2.0, 2.0]], [[2.0, 0.0]])
     sent.check()
