@@ -186,7 +186,7 @@ class Lobby:
         if index is None:
             return ""
         others = [member for member in self._membership.members.values() if member.client != client]
-        return next((other.client for other in others if data_index(self._hellos[other.route]) == index), "")
+        return next((other.client for other in others if data_index(self._hellos[other.route].device) == index), "")
 
     def _obey(self, instructions: Sequence[membership.Instruction], at: float) -> None:
         for instruction in instructions:
