@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.benchmarks import job, limits
+from tests.benchmarks import job
 from tests.benchmarks.figure import Figure
+from tests.benchmarks.limits import transport
 
 CLIENTS = (2, 8, 20)
 STORES = ("memory", "disk")
@@ -24,10 +25,10 @@ def run(out: Path) -> list[Figure]:
 
 
 def _of_clients(out: Path, num_clients: int) -> list[Figure]:
-    transport = Figure.of(f"{num_clients} clients: bare transport", "ms", limits.transport_ms(num_clients))
-    daemons = Figure.of(f"{num_clients} clients: bare daemons", "ms", limits.daemons_ms(num_clients))
+    bare = Figure.of(f"{num_clients} clients: bare transport", "ms", transport.transport_ms(num_clients))
+    daemons = Figure.of(f"{num_clients} clients: bare daemons", "ms", transport.daemons_ms(num_clients))
     about = {"limit": daemons.median, "limit_name": "bare daemons"}
-    figures = [transport, daemons]
+    figures = [bare, daemons]
     for store in STORES:
         summary = job.run(job.noop_settings(out, num_clients, NUM_ROUNDS, store), out).summary
         name = f"{num_clients} clients, store {'in' if store == 'memory' else 'on'} {store}"

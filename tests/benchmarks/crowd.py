@@ -12,8 +12,9 @@ from pathlib import Path
 
 import zmq
 
-from tests.benchmarks import job, limits
+from tests.benchmarks import job
 from tests.benchmarks.figure import Figure
+from tests.benchmarks.limits import transport
 from tests.integration.keyring import Keyring
 from wire.encoding import Packed, decode, encode, pack
 from wire.messages import Finish, Hello, Message, Ping, Pong, Ready, Task, Update, Welcome
@@ -33,7 +34,7 @@ MAX_GROWTH = 1.5
 
 def run(out: Path) -> list[Figure]:
     """Return the time of a round by number of clients and security, beside the bare transport."""
-    bare = {num: Figure.of(f"{num} clients: bare transport", "ms", limits.transport_ms(num)) for num in CLIENTS}
+    bare = {num: Figure.of(f"{num} clients: bare transport", "ms", transport.transport_ms(num)) for num in CLIENTS}
     figures = list(bare.values())
     for security in ("none", "curve"):
         rounds = [_round(out, num, security, bare[num]) for num in CLIENTS]

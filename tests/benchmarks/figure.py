@@ -87,13 +87,14 @@ def _row(figure: Figure) -> tuple[str, ...]:
     return (
         f"{figure.name} ({figure.unit})",
         bound,
-        _shown(figure.median),
-        f"{_shown(figure.smallest)} .. {_shown(figure.largest)}",
+        shown_number(figure.median),
+        f"{shown_number(figure.smallest)} .. {shown_number(figure.largest)}",
         str(figure.num_samples),
         ratio,
         figure.verdict,
     )
 
 
-def _shown(number: float) -> str:
+def shown_number(number: float) -> str:
+    """Return a figure with four digits."""
     return f"{number:.4g}" if abs(number) < 10_000 else f"{number:,.0f}"

@@ -23,9 +23,9 @@ import numpy as np
 
 from models.generative import GenerativePrototypes
 from models.pretrain import main as pretrain
-from tests.benchmarks import study
 from tests.benchmarks.figure import Figure, Skipped
 from tests.benchmarks.mnist_split import SAMPLES
+from tests.benchmarks.papers import study
 
 SEEDS = (0, 1, 2)
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from models.data import Dataset, load_dataset
 from models.spec import ConfigError, DataConfig
-from tests.benchmarks import study
 from tests.benchmarks.figure import Figure, Skipped
+from tests.benchmarks.papers import study
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
+DATA = Path(__file__).parents[4] / "shared" / "data"
 
 NUM_TRAIN, NUM_TEST = 12_000, 2_000
 

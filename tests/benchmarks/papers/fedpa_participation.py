@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.benchmarks import fedpa, study
 from tests.benchmarks.figure import Figure
+from tests.benchmarks.papers import fedpa, study
 
 PAPER = {
     0.1: {"FedAvg": "66.39", "FedGen": "69.46", "FedPA": "74.00"},

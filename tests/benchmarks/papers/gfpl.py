@@ -21,10 +21,10 @@ from models import methods
 from models.methods.api import Server, Update
 from models.methods.gfpl import Mixture, Uplink, flattened
 from models.spec import DataConfig, EvaluationConfig, ModelConfig, RunSpec, TrainingConfig, WireConfig
-from tests.benchmarks import study
 from tests.benchmarks.figure import Figure, Skipped
 from tests.benchmarks.mnist_split import SAMPLES
-from tests.benchmarks.study import Result, Row
+from tests.benchmarks.papers import study
+from tests.benchmarks.papers.study import Result, Row
 
 NUM_ROUNDS, INTERVAL = 80, 10
 NUM_INTERACTIONS = NUM_ROUNDS // INTERVAL

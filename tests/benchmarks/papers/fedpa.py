@@ -18,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.benchmarks import study
 from tests.benchmarks.figure import Figure, Skipped
 from tests.benchmarks.mnist_split import SAMPLES
+from tests.benchmarks.papers import study
 
 SEEDS = (0, 1, 2)
 

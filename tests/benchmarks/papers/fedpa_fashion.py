@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.benchmarks import fedpa, study
 from tests.benchmarks.figure import Figure
-from tests.benchmarks.refprotofl import DATA, fashion_mnist
+from tests.benchmarks.papers import fedpa, study
+from tests.benchmarks.papers.refprotofl import DATA, fashion_mnist
 
 PAPER = {
     0.3: {"FedAvg": "84.36 / 83.5", "FedProx": "84.58", "FedGen": "85.26 / 84.6", "FedPA": "85.52 / 85.2"},

@@ -13,8 +13,9 @@ import numpy as np
 from coordinator.config import load
 from models.methods.fedpa import Config
 from models.methods.fedpa.generator_training import GeneratorTraining
-from tests.benchmarks import fedpa, job
+from tests.benchmarks import job
 from tests.benchmarks.figure import Figure
+from tests.benchmarks.papers import fedpa
 from tests.integration.processes import booked
 
 NUM_ROUNDS = 10

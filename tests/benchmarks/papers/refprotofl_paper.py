@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.benchmarks.figure import Figure, Skipped
-from tests.benchmarks.refprotofl import COMMON, DATA, compare, fashion_mnist
+from tests.benchmarks.papers.refprotofl import COMMON, DATA, compare, fashion_mnist
 
 SETTINGS = (
     "data.dataset=fashion-mnist",

@@ -20,9 +20,10 @@ from models.methods.api import Update
 from models.methods.fedtgp import Config, Uplink
 from models.methods.tinyproto.cps import draw_masks
 from models.spec import ModelConfig
-from tests.benchmarks import job, study
+from tests.benchmarks import job
 from tests.benchmarks.figure import Figure
 from tests.benchmarks.mnist_split import INDICES, SAMPLES
+from tests.benchmarks.papers import study
 from tests.integration.processes import booked
 from tests.models.small_run import make_spec
 

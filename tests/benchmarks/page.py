@@ -1,0 +1,131 @@
+"""Makes BENCHMARKS.md, and its plots, of the results that are kept.
+
+    python -m tests.benchmarks.page
+
+Plots need matplotlib (the extra `bench`); without it those that are there stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from tests.benchmarks.figure import Figure, shown_number
+from tests.benchmarks.papers.not_run import NOT_RUN
+from tests.benchmarks.result import RESULTS, Claim, Findings, Group, Plot, Result, Table, read_all
+
+PAGE = Path(__file__).parents[2] / "BENCHMARKS.md"
+
+INTRODUCTION = """\
+<!-- Made by `python -m tests.benchmarks.page` of tests/benchmarks/results/; change those, not this page. -->
+# Benchmarks
+
+What this runtime costs beside its peers and beside the least that the same machine can do, and the papers' tables with
+the bytes that they really send. All of it was measured by the commands that stand with it. The machines are shared, so
+ratios within one run say more than the figures themselves.
+"""
+
+GROUPS: dict[Group, str] = {
+    "peers": "Beside the peers",
+    "limits": "Beside the limits",
+    "papers": "The papers' tables",
+    "runtime": "The runtime's own figures",
+}
+
+SIZE_INCHES = (6.4, 4.0)
+
+
+def main() -> int:
+    """Write the page and its plots; return 0."""
+    results = read_all()
+    PAGE.write_text(page(results))
+    if find_spec("matplotlib") is not None:
+        for result in results:
+            for number, plot in enumerate(result.findings.plots):
+                _draw(plot, RESULTS / _plot_name(result, number))
+    print(PAGE)
+    return 0
+
+
+def page(results: Sequence[Result]) -> str:
+    """Return the page of these results."""
+    parts = [INTRODUCTION]
+    for group, title in GROUPS.items():
+        own = [result for result in results if result.group == group]
+        parts += [f"## {title}\n"] if own else []
+        parts += map(_section, own)
+    parts += ["## Not run\n", _markdown(Table("", ["what", "why"], [list(each) for each in NOT_RUN]))]
+    return "\n".join(parts)
+
+
+def _section(result: Result) -> str:
+    findings = result.findings
+    parts = [f"### {result.title}\n", f"`{result.command}`, {result.date}, {_machine(result)}\n"]
+    parts += [f"{paragraph}\n" for paragraph in findings.about]
+    parts += map(_markdown, findings.tables)
+    parts += [_claims(findings.claims)] if findings.claims else []
+    parts += [_figures(findings.figures)] if findings.figures else []
+    parts += _images(result, findings)
+    return "\n".join(parts)
+
+
+def _machine(result: Result) -> str:
+    return ", ".join(f"{name} {fact}" for name, fact in result.machine.items() if fact is not None)
+
+
+def _claims(claims: Sequence[Claim]) -> str:
+    return "\n".join(f"- {each.text}: **{each.verdict}** ({each.seen})" for each in claims) + "\n"
+
+
+def _figures(figures: Sequence[Figure]) -> str:
+    header = ["figure", "median", "spread", "samples", "target", "of the limit", ""]
+    return _markdown(Table("", header, [_cells(figure) for figure in figures]))
+
+
+def _cells(figure: Figure) -> list[str]:
+    target = "" if figure.target is None else f"{'at least' if figure.at_least else 'under'} {figure.target:g}"
+    ratio = f"{figure.ratio_to_limit:.1f} x {figure.limit_name}" if figure.ratio_to_limit else ""
+    spread = f"{shown_number(figure.smallest)} to {shown_number(figure.largest)}" if figure.num_samples > 1 else ""
+    name = f"{figure.name} ({figure.unit})" if figure.unit else figure.name
+    return [name, shown_number(figure.median), spread, str(figure.num_samples), target, ratio, figure.verdict]
+
+
+def _markdown(table: Table) -> str:
+    rows = [table.header, ["---", *("---:" for _ in table.header[1:])], *table.rows]
+    lines = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
+    title = [f"**{table.title}**\n"] if table.title else []
+    return "\n".join([*title, *lines, *([f"\n{table.note}"] if table.note else []), ""])
+
+
+def _images(result: Result, findings: Findings) -> Iterator[str]:
+    for number, plot in enumerate(findings.plots):
+        path = (RESULTS / _plot_name(result, number)).relative_to(PAGE.parent)
+        yield f"![{plot.title}]({path.as_posix()})\n"
+
+
+def _plot_name(result: Result, number: int) -> str:
+    return f"{result.name}-{number}.svg"
+
+
+def _draw(plot: Plot, path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    pyplot.rcParams["svg.hashsalt"] = path.name  # the same figures make the same file
+    figure, axes = pyplot.subplots(figsize=SIZE_INCHES, layout="constrained")
+    for curve in plot.curves:
+        axes.plot(*zip(*curve.points, strict=True), marker="o", label=curve.label)
+    axes.set(title=plot.title, xlabel=plot.x, ylabel=plot.y)
+    if plot.is_log:
+        axes.set(xscale="log", yscale="log")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(path, metadata={"Date": None})
+    pyplot.close(figure)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
