@@ -114,8 +114,7 @@ class Conductor:
         for client, profile in standing.devices.items():
             self._ledger.device(client, profile)
         self._ledger.replay(self._record.lines())
-        self._ledger.refused_before(standing.refusals)
-        self._ledger.init_before(standing.init)
+        self._ledger.since_start.before(standing.sent_constants, standing.refusals)
         self._num_train = standing.num_train
         constants = await self._begin_half(standing)
         self._digests = {constant.name: constant.digest for constant in constants}

@@ -192,7 +192,7 @@ class Coordinator:
         reach("goodbyes.heard")
         try:
             self._record.put_turned_away(self._turned_away.counts)
-            self._record.put_refusals(self._misfits.counts, self._ledger.refusals)
+            self._record.put_refusals(self._misfits.counts, self._ledger.since_start.refusals)
             self._record.finish(self._ledger, self._half.state, self._half.versions, peaks, outcome)
             reach("summary.written")
             self._record.close()
@@ -251,7 +251,7 @@ class Coordinator:
         self._grant(self._grants.release(client))
         self._refuse(rounds.Refuse(client, RefusalCode.MALFORMED, misfit))
         self._misfits.add(client)
-        self._record.put_refusals(self._misfits.counts, self._ledger.refusals)
+        self._record.put_refusals(self._misfits.counts, self._ledger.since_start.refusals)
         if client in (left_out := self._misfits.left_out()):
             self._lobby.leave_out(client, left_out[client], self._now())
             self._feed(rounds.ClientGone(client, self._now(), for_good=True))
@@ -287,7 +287,7 @@ class Coordinator:
     def _refuse(self, refusal: rounds.Refuse) -> None:
         """Refuse an update; one that is only early is still to come, so it is neither counted nor told of."""
         if refusal.code != RefusalCode.NOT_OPEN:
-            self._ledger.refused(refusal.code)
+            self._ledger.since_start.refused(refusal.code)
             self._display.note(f"{refusal.client}: update refused ({refusal.code}): {refusal.reason}")
         where = (self._token, self._rounds.round, self._rounds.exchange)
         message = Refusal(refusal.code, refusal.reason, False, *where)
@@ -313,7 +313,8 @@ class Coordinator:
     def _on_constant_sent(self, client: str, message: ConstantMessage, frames: Frames) -> None:
         _, packed = decode(frames)
         assert packed is not None
-        self._record.put_init(self._ledger.init_sent(client, self._cost(packed, frames)))
+        sent = self._ledger.since_start.constant_sent(client, message.digest, self._cost(packed, frames))
+        self._record.put_sent_constants(client, sent)
 
     # Rounds
 

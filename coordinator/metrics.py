@@ -23,17 +23,16 @@ from coordinator.links import Link, Links, StoredLinks
 from coordinator.prediction import Prediction, RunFacts, classes_held, facts_of, predict, train_counts
 from coordinator.privacy import Releases
 from coordinator.report.summary import Totals, make_summary
+from coordinator.since_start import SinceStart
 from coordinator.tally import (
     ClientLine,
     Cost,
     ExchangeLine,
     Line,
-    Refusals,
     Report,
     RoundLine,
     RoundView,
     Status,
-    Traffic,
     read_line,
     write_line,
 )
@@ -83,8 +82,8 @@ class Ledger:
         self.links_at_closing = StoredLinks()
         """What the kernel had counted when the last exchange was closed."""
         self._base = 0
-        self._init = Traffic()
-        self._refusals = Refusals()
+        self.since_start = SinceStart()
+        """Run constants that were sent, and updates that were not taken."""
         self._exchange: ExchangeAccount | None = None
         self._round_opened_at: float | None = None
 
@@ -126,16 +125,6 @@ class Ledger:
         self._known_classes = set(known_classes)
         self._num_completed = 1
 
-    def init_sent(self, client: str, cost: Cost) -> Traffic:
-        """Count a run constant that went to a client, and return what all of them have come to."""
-        self._clients.add(client)
-        self._init = self._init.plus(Traffic.of(cost))
-        return self._init
-
-    def init_before(self, init: Traffic) -> None:
-        """Go on from the run constants that an earlier process has sent, if that is more than its lines say."""
-        self._init = max(self._init, init, key=lambda sent: sent.encoded_bytes)
-
     def round_opened(self, round: int, at: float, resumed: bool = False) -> None:
         """Begin a round; the durations of one that was opened before a restart are not known."""
         self._accounts.setdefault(round, RoundAccount())
@@ -168,19 +157,6 @@ class Ledger:
         """Count an update and what its client says of it."""
         self._opened().update_accepted(client, cost, report, at)
         self._links.passed(client, "up", cost.wire_bytes if at is None else None)
-
-    def refused(self, code: str) -> None:
-        """Count an update that was not taken; all codes but `duplicate` and `stale` count as `refused`."""
-        self._refusals = self._refusals.plus(code)
-
-    @property
-    def refusals(self) -> Refusals:
-        """Updates that were not taken, since the run's start."""
-        return self._refusals
-
-    def refused_before(self, refusals: Refusals) -> None:
-        """Go on from what an earlier process has counted, if that is more than its lines say."""
-        self._refusals = max(self._refusals, refusals, key=lambda counts: counts.total)
 
     def exchange_closing(self, at: float) -> None:
         """Book the clients' lines while the server half works: no more updates will come. Later calls do nothing."""
@@ -283,8 +259,8 @@ class Ledger:
             down=added(account.down for account in accounts),
             num_accepted=sum(account.num_accepted for account in accounts),
             evaluation=self._evaluation,
-            init=self._init,
-            refusals=self._refusals,
+            init=self.since_start.init,
+            refusals=self.since_start.refusals,
             clients=sorted(self._clients),
             announced=self._announced,
             accuracies=self._accuracies,
@@ -316,8 +292,7 @@ class Ledger:
             self._account_of(line).book(line)
             return
         self._facts.clear()
-        self.init_before(line.init)
-        self.refused_before(line.refusals)
+        self.since_start.replay(line)
         if line.simulated_at_s is not None:
             self.simulated_at_s = max(line.simulated_at_s, self.simulated_at_s or 0.0)
         if isinstance(line, ExchangeLine):
@@ -370,8 +345,8 @@ class Ledger:
             exchange_s=at - exchange.opened_at,
             metrics=finite(metrics),
             new_classes=sorted(held - self._known_classes),
-            init=self._init,
-            refusals=self._refusals,
+            init=self.since_start.init,
+            refusals=self.since_start.refusals,
             aggregate_s=None if self._is_evaluation(exchange.index) else exchange.aggregate_s(at),
             simulated_at_s=self._simulated_now(),
         )
@@ -389,13 +364,13 @@ class Ledger:
             coordination_s=account.coordination_s(round_s),
             ok=account.num_ok,
             failed=account.num_failed,
-            late=self._refusals.stale - sum(line.late for line in self._rounds.values()),
+            late=self.since_start.refusals.stale - sum(line.late for line in self._rounds.values()),
             num_accepted=account.num_accepted,
             up=account.up,
             down=account.down,
             new_classes=sorted(account.new_classes) if status == "completed" else [],
-            init=self._init,
-            refusals=self._refusals,
+            init=self.since_start.init,
+            refusals=self.since_start.refusals,
             **peaks,
             simulated_at_s=self._simulated_now(),
         )

@@ -21,9 +21,11 @@ from coordinator.links import StoredLinks
 from coordinator.metrics import Ledger
 from coordinator.run_folder import RunFolder
 from coordinator.server_half import Constant
+from coordinator.since_start import SentConstants
 from coordinator.standing import read_standing, stored_lines
 from coordinator.store import SPILL_BYTES, RoundRecord, Store, StoredUpdate, StoreError
-from coordinator.tally import Refusals, Traffic
+from coordinator.stored import SENT_CONSTANTS
+from coordinator.tally import Refusals
 from models.client_states import drop_states
 from models.methods import find
 from models.settings import read_toml
@@ -201,9 +203,9 @@ class RunRecord:
             self._announced[client] = ready
             self._store.put_client(client, bytes(encode(ready)[0]))
 
-    def put_init(self, init: Traffic) -> None:
-        """Store what run constants have come to: a client that has one by now is not sent it again."""
-        self._store.put_meta("init", msgspec.json.encode(init).decode())
+    def put_sent_constants(self, client: str, sent: SentConstants) -> None:
+        """Store what run constants a client was sent: one that has them by now is not sent them again."""
+        self._store.put_meta(f"{SENT_CONSTANTS}{client}", msgspec.json.encode(sent).decode())
 
     def put_num_train(self, num_train: int) -> None:
         """Store how many train samples the run had when its first round opened."""

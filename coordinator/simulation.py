@@ -127,7 +127,7 @@ class Simulation:
     async def _make_clients(self) -> None:
         made = await self._conductor.begin()
         self._clock.go_on_to(self._ledger.simulated_at_s or 0.0)
-        costs = [self._cost_of_constant(constant) for constant in made]
+        costs = {constant.digest: self._cost_of_constant(constant) for constant in made}
         parts = ClientParts(self._spec)
         self._record.write_indices(named_rows(parts.splits))
         host = self._open_host(parts, made)
@@ -137,8 +137,8 @@ class Simulation:
                 announced[client] = ready
                 self._tell(client, notes)
                 self._fleet.announce(client, ready, flops)
-                for cost in costs:
-                    self._ledger.init_sent(client, cost)
+                for digest, cost in costs.items():
+                    self._ledger.since_start.constant_sent(client, digest, cost)
                 self._ledger.announce(client, ready)
         self._record.write_histogram(self._spec, announced)
 
@@ -244,7 +244,7 @@ class Simulation:
                 assert arrival is not None
                 self._accept(arrival)
             elif isinstance(instruction, rounds.Refuse):
-                self._ledger.refused(instruction.code)
+                self._ledger.since_start.refused(instruction.code)
             else:
                 self._conductor.put(instruction)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -24,9 +24,19 @@ from coordinator import commands, rounds
 from coordinator.links import StoredLinks
 from coordinator.run_folder import run_token
 from coordinator.server_half import Constant
+from coordinator.since_start import SentConstants
 from coordinator.store import Store
-from coordinator.stored import ClosedExchange, Frames, OpenExchange, Position, StoredConstant, StoredUpdate, read_links
-from coordinator.tally import ClientLine, Cost, ExchangeLine, Refusals, Report, Traffic, read_line
+from coordinator.stored import (
+    ClosedExchange,
+    Frames,
+    OpenExchange,
+    Position,
+    StoredConstant,
+    StoredUpdate,
+    read_links,
+    read_sent_constants,
+)
+from coordinator.tally import ClientLine, Cost, ExchangeLine, Refusals, Report, read_line
 from wire.encoding import Packed, decode, encode
 from wire.limits import PIPE_BYTES
 from wire.messages import Ready, Task, Update
@@ -62,7 +72,7 @@ class Standing:
         turned_away: what was turned away at the port, by kind.
         misfits: how many updates of each client were refused for what is in them.
         refusals: all updates that were not taken, as far as that was stored.
-        init: what the run constants came to that were sent, likewise.
+        sent_constants: what run constants each client was sent.
         links: what the kernel had counted of each client.
         devices: what each client says of its device.
     """
@@ -79,7 +89,7 @@ class Standing:
     turned_away: dict[str, int] = field(default_factory=dict)
     misfits: dict[str, int] = field(default_factory=dict)
     refusals: Refusals = field(default_factory=Refusals)
-    init: Traffic = field(default_factory=Traffic)
+    sent_constants: Mapping[str, SentConstants] = field(default_factory=dict)
     links: StoredLinks = field(default_factory=StoredLinks)
     devices: dict[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -108,7 +118,7 @@ def read_standing(store: Store, run_id: str, num_exchanges: int, is_encrypted: b
         turned_away=json.loads(meta.get("turned_away", "{}")),
         misfits=json.loads(meta.get("misfits", "{}")),
         refusals=msgspec.json.decode(meta.get("refusals", "{}"), type=Refusals),
-        init=msgspec.json.decode(meta.get("init", "{}"), type=Traffic),
+        sent_constants=read_sent_constants(meta),
         links=read_links(meta),
         devices=store.devices(),
         announced={client: _ready(header) for client, header in store.clients().items()},

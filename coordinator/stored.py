@@ -14,7 +14,12 @@ import msgspec
 
 from coordinator.buffers import UpdateKey
 from coordinator.links import StoredLinks
+from coordinator.since_start import SentConstants
+from coordinator.tally import Traffic
 from models.spec import ConfigError
+
+SENT_CONSTANTS = "constants:"
+"""Begins the key of a fact about the run: what a client was sent, whose id follows."""
 
 
 class Frames(NamedTuple):
@@ -168,6 +173,13 @@ def read_facts(connection: sqlite3.Connection) -> dict[str, str]:
 def read_links(facts: Mapping[str, str]) -> StoredLinks:
     """Return what the kernel had counted when the run was last stored, from the facts about it."""
     return msgspec.json.decode(facts.get("links", "{}"), type=StoredLinks)
+
+
+def read_sent_constants(facts: Mapping[str, str]) -> dict[str, SentConstants]:
+    """Return what run constants each client was sent, from the same."""
+    decode = msgspec.json.Decoder(dict[str, Traffic]).decode
+    keys = [key for key in facts if key.startswith(SENT_CONSTANTS)]
+    return {key.removeprefix(SENT_CONSTANTS): decode(facts[key]) for key in keys}
 
 
 def read_devices(connection: sqlite3.Connection) -> dict[str, dict[str, Any]]:

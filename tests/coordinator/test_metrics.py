@@ -34,7 +34,7 @@ def whole_run() -> Book:
     told = {"ann": report(0, scored(1, 10, anchor=10)), "bob": report(0, scored(1, 30, anchor=0))}
     book.exchange(2, 0, 110, told)
     book.open(2, 1, 112, {"ann": report(0, scored(2, 10, head=10))})
-    book.ledger.refused("stale")
+    book.ledger.since_start.refused("stale")
     book.close(2, 120, "failed", "1 of 2 updates")
     book.round(3, 120, told, {"ann": report(2, scored(3, 10, head=9))})
     book.exchange(3, 2, 130, {"ann": report(0, scored(3, 10, anchor=5)), "bob": report(0, scored(3, 30, anchor=30))})
@@ -241,20 +241,12 @@ def test_there_is_no_latest_round_before_the_first() -> None:
 def test_refusals_and_constants_are_counted() -> None:
     accounts = ledger()
     for code in ("duplicate", "duplicate", "stale", "not_in_cohort"):
-        accounts.refused(code)
-    accounts.init_sent("ann", Cost(10, 40, 70, 74))
-    accounts.init_sent("bob", Cost(10, 40, 70, 74))
+        accounts.since_start.refused(code)
+    accounts.since_start.constant_sent("ann", "a", Cost(10, 40, 70, 74))
+    accounts.since_start.constant_sent("bob", "a", Cost(10, 40, 70, 74))
     summary = summary_of(accounts)
     assert summary["updates"] == {"accepted": 0, "duplicate": 2, "stale": 1, "refused": 1}
     assert summary["init"] == {"elements": 20, "payload_bytes": 80, "encoded_bytes": 140, "wire_bytes": 148}
-
-
-def test_run_constants_that_an_earlier_process_has_sent_are_counted_once() -> None:
-    earlier, accounts = ledger(), ledger()
-    sent = earlier.init_sent("ann", Cost(10, 40, 70, 74))
-    accounts.init_before(sent)
-    accounts.init_before(sent)
-    assert accounts.init_sent("bob", Cost(10, 40, 70, 74)).encoded_bytes == 140
 
 
 @pytest.mark.parametrize("rounds_first", [False, True])
@@ -283,8 +275,8 @@ def test_a_resumed_exchange_ends_in_the_same_summary() -> None:
     straight = Book()
     straight.round(1, 0, first, last)
     broken, resumed = Book(), Book()
-    broken.ledger.init_sent("ann", Cost(10, 40, 70, 74))
-    straight.ledger.init_sent("ann", Cost(10, 40, 70, 74))
+    broken.ledger.since_start.constant_sent("ann", "a", Cost(10, 40, 70, 74))
+    straight.ledger.since_start.constant_sent("ann", "a", Cost(10, 40, 70, 74))
     broken.ledger.round_opened(1, 0)
     broken.exchange(1, 0, 0, first)
     resumed.ledger.replay(broken.exchange_lines)
