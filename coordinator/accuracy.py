@@ -7,6 +7,7 @@ has failed. So a round's scores are kept client by client until a later one has 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -66,8 +67,10 @@ class Accuracies:
 
     def latest(self, rule: str, round: int, base: int) -> float | None:
         """Return the accuracy of a rule in this round, or in the last one before that has any."""
-        found = [(booked, total) for booked, total in self._all_totals(rule, base) if booked <= round]
-        return max(found, key=lambda item: item[0])[1].weighted if found else None
+        settled = reversed(self._totals.get(rule, {}).items())  # they were settled in their order
+        found = dict(itertools.islice((item for item in settled if item[0] <= round), 1))
+        found |= {booked: total for booked, total in self._pending_totals(rule, base) if booked <= round}
+        return found[max(found)].weighted if found else None
 
     def per_client(self, rule: str, base: int) -> dict[str, float]:
         """Return each client's last accuracy, of those that have one."""
@@ -90,6 +93,9 @@ class Accuracies:
 
     def _all_totals(self, rule: str, base: int) -> Iterator[tuple[int, Total]]:
         yield from self._totals.get(rule, {}).items()
+        yield from self._pending_totals(rule, base)
+
+    def _pending_totals(self, rule: str, base: int) -> Iterator[tuple[int, Total]]:
         for booked, scores in self._pending.items():
             if booked <= base and (total := total_of(rule, scores)):
                 yield booked, total

@@ -153,6 +153,8 @@ class _Bar:
 
 def _printable(line: str) -> str:
     """Return a line in which nothing moves the cursor or cannot be encoded."""
+    if line.isprintable():
+        return line
     return "".join(
         letter if letter.isprintable() or letter == "\t" else letter.encode("unicode_escape").decode()
         for letter in line

@@ -14,6 +14,8 @@ from coordinator.tally import ClientLine, ExchangeLine, Report
 STAGES = ("queue", "downlink", "train", "evaluate", "checkpoint", "encode", "uplink", "wait")
 """What a client's exchange consists of, in the order in which it happens; each is `<part>_s` of its line."""
 
+_FIELDS = {part: f"{part}_s" for part in (*STAGES, "aggregate")}
+
 
 class Moments(NamedTuple):
     """When something happened to a client's exchange here, None where that is not known."""
@@ -67,13 +69,13 @@ class MeanDurations:
     """The mean of each part over all clients and exchanges of rounds, and how long the server half took."""
 
     def __init__(self) -> None:
-        self._sums = dict.fromkeys((*STAGES, "aggregate"), 0.0)
-        self._counts = dict.fromkeys(self._sums, 0)
+        self._sums = dict.fromkeys(_FIELDS, 0.0)
+        self._counts = dict.fromkeys(_FIELDS, 0)
 
     def book(self, line: ClientLine | ExchangeLine) -> None:
         """Add the parts that a line knows."""
-        for part in self._sums:
-            took = getattr(line, f"{part}_s", None)
+        for part, field in _FIELDS.items():
+            took = getattr(line, field, None)
             if took is not None:
                 self._sums[part] += took
                 self._counts[part] += 1

@@ -68,6 +68,7 @@ class Ledger:
         self._facts: dict[str, Facts] = {}
         self._clients: set[str] = set()
         self._rounds: dict[int, RoundLine] = {}
+        self._num_late = 0
         self._accounts: dict[int, RoundAccount] = {}
         self._evaluation = RoundAccount()
         self._counters = counters(method.rules, spec.plan)
@@ -304,6 +305,7 @@ class Ledger:
 
     def _book_round(self, line: RoundLine) -> None:
         self._rounds[line.round] = line
+        self._num_late += line.late
         self._accounts.pop(line.round, None)
         self._known_classes.update(line.new_classes)
         if line.status == "completed":
@@ -364,7 +366,7 @@ class Ledger:
             coordination_s=account.coordination_s(round_s),
             ok=account.num_ok,
             failed=account.num_failed,
-            late=self.since_start.refusals.stale - sum(line.late for line in self._rounds.values()),
+            late=self.since_start.refusals.stale - self._num_late,
             num_accepted=account.num_accepted,
             up=account.up,
             down=account.down,

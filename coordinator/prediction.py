@@ -53,7 +53,10 @@ def facts_of(spec: RunSpec, ready: Ready, run: RunFacts) -> Facts:
 
 def train_counts(spec: RunSpec, ready: Ready, round: int) -> list[int]:
     """Return how many train samples of each class a client has for the task of this round."""
-    classes = spec.plan.classes(spec.plan.task_of(round))
+    plan = spec.plan
+    if plan.is_trivial:
+        return ready.class_counts
+    classes = plan.classes(plan.task_of(round))
     return [count if label in classes else 0 for label, count in enumerate(ready.class_counts)]
 
 

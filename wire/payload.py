@@ -231,7 +231,7 @@ class Record:
     @classmethod
     def elements(cls, dims: Mapping[str, int]) -> int:
         """Return the entries of this record's value arrays, from the sizes of its symbols."""
-        shapes = [_shape_of(spec, dims) for spec in dataclasses.fields(cls) if spec.metadata["kind"] == "values"]
+        shapes = [_shape_of(spec, dims) for spec in cls._positions_last() if spec.metadata["kind"] == "values"]
         return sum(math.prod(shape) for shape in shapes)
 
     @classmethod
@@ -242,7 +242,7 @@ class Record:
         most 3 % and 8 bytes, 4.5 % where 0.3 to 0.7 of the positions are members.
         """
         size_bytes = 0
-        for spec in dataclasses.fields(cls):
+        for spec in cls._positions_last():
             kind = spec.metadata["kind"]
             if kind == "indices":
                 size_bytes += entropy_bytes(dims[spec.metadata["of"]], *_shape_of(spec, dims))
@@ -286,7 +286,8 @@ def digest_of(constant: str) -> Any:
     return field(metadata={"kind": "digest", "constant": constant})
 
 
-def array_bytes(codec: str, shape: Sequence[int]) -> int:
+@functools.lru_cache
+def array_bytes(codec: str, shape: tuple[int, ...]) -> int:
     """Return the bytes of an array; what has no dimension, or one, is one row."""
     return math.prod(shape) * CODEC_BYTES[codec] + math.prod(shape[:-1]) * ROW_BYTES.get(codec, 0)
 
@@ -316,8 +317,8 @@ def _codec_of(kind: str, value_dtype: str) -> str:
     return {"values": value_dtype, "counts": "u32", "class_ids": "u16", "indices": "u8"}[kind]
 
 
-def _shape_of(spec: dataclasses.Field[Any], dims: Mapping[str, int]) -> list[int]:
-    return [dims[symbol] for symbol in spec.metadata["dims"]]
+def _shape_of(spec: dataclasses.Field[Any], dims: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple([dims[symbol] for symbol in spec.metadata["dims"]])
 
 
 def _exact_codec(name: str, array: np.ndarray) -> str:
