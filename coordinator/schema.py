@@ -8,6 +8,7 @@ untouched.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import sqlite3
@@ -134,6 +135,14 @@ def open_database(path: Path | None) -> sqlite3.Connection:
             connection.close()
         raise error if isinstance(error, StoreError) else explain(path, error) from error
     return connection
+
+
+def close_database(connection: sqlite3.Connection) -> None:
+    """Close the store's file, as one that is read without leaving anything beside it, unless somebody reads it now."""
+    with contextlib.suppress(sqlite3.Error):
+        connection.execute("PRAGMA busy_timeout = 0")
+        connection.execute("PRAGMA journal_mode = DELETE")
+    connection.close()
 
 
 def sync_folder(folder: Path) -> None:

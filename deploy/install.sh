@@ -18,7 +18,7 @@ usage: install.sh coordinator [OPTION]...
   PUBLIC_KEY  what the installation of the coordinator printed
 
   --index N     which part of the run's own data the device has (default: 0)
-  --extras E    optional parts, separated by commas: train, onnx, report, dashboard
+  --extras E    optional parts, separated by commas: train, onnx, report, dashboard, privacy, nvml
   --from WHAT   a wheel, or a folder of the sources (default: the one that this script is in)
   --purge       remove settings, keys and runs as well
 EOF

@@ -21,6 +21,7 @@ from coordinator.store import (
     StoredUpdate,
     StoreError,
 )
+from coordinator.stored import read_position, reading
 from tests.coordinator.stores import LARGE, call, complete, nothing, run_exchange, unexpected, update
 
 
@@ -184,6 +185,22 @@ def test_only_the_start_and_the_latest_state_are_kept(store_path: Path) -> None:
             reader.close()
         complete(store, round)
     store.close()
+
+
+def test_a_closed_store_is_read_without_leaving_anything_beside_it(store_path: Path) -> None:
+    store = Store(store_path, call, unexpected)
+    complete(store, 1)
+    with reading(store_path):  # as somebody does who looks at the run while it goes on
+        assert store.position().next_round == 2
+        store.close()
+    for _ in range(2):  # nobody reads it when this one is closed
+        Store(store_path, call, unexpected).close()
+        with reading(store_path) as connection:
+            assert read_position(connection).next_round == 2
+        assert sorted(path.name for path in store_path.parent.glob(f"{store_path.name}*")) == [
+            store_path.name,
+            f"{store_path.name}.lock",
+        ]
 
 
 def test_file_is_bounded_by_one_exchange(store_path: Path) -> None:
