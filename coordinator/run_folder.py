@@ -173,8 +173,13 @@ class RunFolder:
 
 
 def run_token(run_id: str) -> int:
-    """Return the number that stands for a run in its messages; always of two bytes, so that no run costs more."""
-    return 256 + zlib.crc32(run_id.encode()) % (65_536 - 256)
+    """Return the number that stands for a run in its messages.
+
+    It has two bytes of 1 to 127 each, which no list in a header begins with: so no run's headers are larger or slower
+    to check than another's.
+    """
+    high, low = divmod(zlib.crc32(run_id.encode()) % 127**2, 127)
+    return 256 * (high + 1) + low + 1
 
 
 def _make_unique(parent: Path, stem: str) -> Path:
