@@ -9,6 +9,7 @@ range.
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
@@ -60,7 +61,7 @@ def encode_tensor(name: str, tensor: Tensor) -> memoryview:
     if tensor.codec == "f64":
         coded = array
     elif codec.kinds == "iu":
-        coded = _checked_integers(name, tensor, np.iinfo(codec.dtype))
+        coded = _checked_integers(name, tensor, _limits(codec.dtype))
     elif tensor.codec == "i8":
         coded = encode_rows(name, _rounded_values(name, tensor, "f32"))
     else:
@@ -101,12 +102,17 @@ def _native(codec: str, shape: tuple[int, ...], content: Buffer) -> np.ndarray:
             return coded.astype(np.float32)
     if not coded.flags.aligned:
         coded = coded.copy()
-    return coded.astype(coded.dtype.newbyteorder("="), copy=False)
+    return coded if coded.dtype.isnative else coded.astype(coded.dtype.newbyteorder("="))
+
+
+@functools.cache
+def _limits(dtype: np.dtype) -> np.iinfo:
+    return np.iinfo(dtype)
 
 
 def _checked_integers(name: str, tensor: Tensor, limits: np.iinfo) -> np.ndarray:
     array = tensor.data
-    own = np.iinfo(array.dtype)
+    own = _limits(array.dtype)
     if own.min < limits.min or own.max > limits.max:
         _refuse_unless(_in_range(array, limits), name, tensor)
     return array
@@ -114,7 +120,7 @@ def _checked_integers(name: str, tensor: Tensor, limits: np.iinfo) -> np.ndarray
 
 def _in_range(array: np.ndarray, limits: np.iinfo) -> np.ndarray:
     """Compare with only those limits that the array's own dtype can pass, so that no comparison overflows."""
-    own = np.iinfo(array.dtype)
+    own = _limits(array.dtype)
     held = np.ones(array.shape, bool)
     if own.min < limits.min:
         held &= array >= limits.min
