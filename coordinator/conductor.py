@@ -49,9 +49,15 @@ class Half(Protocol):
         """Return a downlink."""
 
     async def aggregate(
-        self, round: int, exchange: str, contributions: Contributions, count: int, meanwhile: Callable[[], None]
+        self,
+        round: int,
+        exchange: str,
+        contributions: Contributions,
+        count: int,
+        meanwhile: Callable[[], None],
+        following: tuple[int, str] | None,
     ) -> Aggregate:
-        """Take in updates; `meanwhile` is called when the question is out."""
+        """Take in updates; `meanwhile` is called when the question is out, `following` should be asked for next."""
 
     @property
     def pid(self) -> int | None:
@@ -224,7 +230,8 @@ class Conductor:
             where = (instruction.round, self.declared().name)
             count = len(instruction.clients)
             try:
-                made = await self._half.aggregate(*where, self._contributions, count, closing)
+                following = self._following(instruction)
+                made = await self._half.aggregate(*where, self._contributions, count, closing, following)
                 state, told = made.state, made.metrics
             except RoundUnusableError as error:
                 failure = str(error)
@@ -235,6 +242,15 @@ class Conductor:
         self._record.close_exchange(instruction.round, instruction.exchange, state, lines, links, closes_round)
         reach("exchange.closed")
         self._feed(rounds.Aggregated(self._clock(), failure))
+
+    def _following(self, instruction: rounds.Aggregate) -> tuple[int, str] | None:
+        """Return round and name of the exchange that follows if all is well, None after those of the last round."""
+        exchanges, index = self._method.exchanges, instruction.exchange + 1
+        if index < len(exchanges):
+            return instruction.round, exchanges[index].name
+        return (
+            (instruction.round + 1, exchanges[0].name) if instruction.round < self._machine.rules.num_rounds else None
+        )
 
     def _contributions(self) -> Iterable[tuple[str, int, Packed]]:
         exchange = self.exchange
@@ -257,7 +273,8 @@ class Conductor:
         state = self._half.state if status == "completed" else None
         self._record.close_round(status, round, reason, self._half.global_hash, state, accepted, line)
         reach("round.closed")
-        self._record.display.round_closed(self._ledger.latest())
+        # People are told while the next exchange is prepared.
+        asyncio.get_running_loop().call_soon(self._record.display.round_closed, self._ledger.latest())
 
     def _take_peaks(self) -> dict[str, int | None]:
         """Return the peaks since the last call; of a round that another process began, none are known."""

@@ -47,7 +47,13 @@ class OwnHalf:
         return pack(self._half.configure(round, exchange))
 
     async def aggregate(
-        self, round: int, exchange: str, contributions: Contributions, count: int, meanwhile: Callable[[], None]
+        self,
+        round: int,
+        exchange: str,
+        contributions: Contributions,
+        count: int,
+        meanwhile: Callable[[], None],
+        following: tuple[int, str] | None,
     ) -> Aggregate:
         """Take in the accepted updates and return what the server half made of them."""
         meanwhile()

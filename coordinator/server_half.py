@@ -1,12 +1,15 @@
 """The daemon's side of the aggregator: asks for downlinks and aggregates, and starts a dead aggregator again.
 
 The daemon keeps the latest state of the server half, so an aggregator that dies is given that state and asked once
-more; what was asked twice has the same answer.
+more; what was asked twice has the same answer. Answers come in the order of the questions. The downlink of the exchange
+that should follow is asked for together with an aggregate, and made while the daemon writes that down.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +30,9 @@ MODULE = "coordinator.aggregator"
 
 Spare = Callable[[], Child | None]
 """Gives an aggregator away that was started, with one thread, before there was a run for it; None if there is none."""
+
+
+Answer = tuple[Message, Packed | None]
 
 
 class RoundUnusableError(Exception):
@@ -88,7 +94,8 @@ class ServerHalf:
         self._spare: Spare = spare if threads == 1 else lambda: None
         self._answer_s = answer_s
         self._child: Child | None = None
-        self._answer: asyncio.Future[tuple[Message, Packed | None]] | None = None
+        self._awaited: deque[asyncio.Future[Answer]] = deque()
+        self._ahead: tuple[tuple[int, str], asyncio.Future[Answer]] | None = None
         self._made: list[Constant] = []
         self._state: Packed | None = None
         self._num_train = 0
@@ -107,7 +114,7 @@ class ServerHalf:
 
     async def begin(self, state: Packed | None, num_train: int = 0, wants_constants: bool = False) -> list[Constant]:
         """Put the server half to this state (None: before round 1); return the run constants if they are wanted."""
-        self._state, self._num_train = state, num_train
+        self._state, self._num_train, self._ahead = state, num_train, None
 
         async def ask(child: Child) -> None:
             self._made = []  # what an aggregator made that died before it had begun is made again
@@ -125,7 +132,7 @@ class ServerHalf:
         async def ask(child: Child) -> None:
             child.send(encode(commands.Configure(round, exchange)))
 
-        _, packed = await self._ask(ask)
+        _, packed = await self._made_ahead(round, exchange) or await self._ask(ask)
         assert packed is not None
         return packed
 
@@ -136,10 +143,17 @@ class ServerHalf:
         contributions: Callable[[], Iterable[tuple[str, int, Packed]]],
         count: int,
         meanwhile: Callable[[], None] = lambda: None,
+        following: tuple[int, str] | None = None,
     ) -> Aggregate:
         """Give the accepted updates, one at a time, and return what the server half made of them.
 
-        `meanwhile` is called when the aggregator has all of them and works.
+        Args:
+            round: of this exchange.
+            exchange: its name.
+            contributions: client, train samples and update of each.
+            count: how many.
+            meanwhile: called when the aggregator has all of them and works.
+            following: round and name of the exchange that `configure` should be asked for next.
 
         Raises:
             RoundUnusableError: nothing can be made of these updates.
@@ -150,8 +164,11 @@ class ServerHalf:
             yield encode(commands.Aggregate(round, exchange, count))
             for client, num_train, packed in contributions():
                 yield encode(commands.Contribution(client, num_train), packed, PIPE_BYTES)
+            if following is not None:
+                yield encode(commands.Configure(*following))
 
         async def ask(child: Child) -> None:
+            self._ahead = (following, self._expect()) if following is not None else None
             await child.send_all(messages())
             meanwhile()
 
@@ -167,9 +184,15 @@ class ServerHalf:
         if self._child is not None:
             await self._child.stop()
 
-    async def _ask(
-        self, ask: Callable[[Child], Awaitable[None]], knows_state: bool = True
-    ) -> tuple[Message, Packed | None]:
+    async def _made_ahead(self, round: int, exchange: str) -> Answer | None:
+        """Return the downlink that was asked for together with the last aggregate, None if it was another one."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead[0] == (round, exchange):
+            with contextlib.suppress(_AggregatorDiedError):
+                return self._checked(await self._within(ahead[1]))
+        return None
+
+    async def _ask(self, ask: Callable[[Child], Awaitable[None]], knows_state: bool = True) -> Answer:
         """Ask, starting the aggregator first if there is none, and again if it dies before it answers."""
         died = ""
         for _ in range(MAX_ATTEMPTS):
@@ -207,20 +230,28 @@ class ServerHalf:
         begin = commands.Begin(self._spec, str(self._modules), wants_constants, self._num_train, str(self._log))
         child.send(encode(begin, state, PIPE_BYTES))
 
-    async def _answered(self, child: Child, ask: Callable[[Child], Awaitable[None]]) -> tuple[Message, Packed | None]:
-        answer: asyncio.Future[tuple[Message, Packed | None]] = asyncio.get_running_loop().create_future()
-        self._answer = answer
+    async def _answered(self, child: Child, ask: Callable[[Child], Awaitable[None]]) -> Answer:
+        answer = self._expect()
 
-        async def exchange() -> tuple[Message, Packed | None]:
+        async def exchange() -> Answer:
             await ask(child)
             return await answer
 
+        return await self._within(exchange())
+
+    def _expect(self) -> asyncio.Future[Answer]:
+        """Return the answer to a question that is about to be asked."""
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._awaited.append(answer)
+        return answer
+
+    async def _within(self, answer: Awaitable[Answer]) -> Answer:
         try:
-            return await asyncio.wait_for(exchange(), self._answer_s)
+            return await asyncio.wait_for(answer, self._answer_s)
         except asyncio.TimeoutError:
             raise ServerHalfError(f"the aggregator gave no answer within {self._answer_s:g} s") from None
 
-    def _checked(self, answer: tuple[Message, Packed | None]) -> tuple[Message, Packed | None]:
+    def _checked(self, answer: Answer) -> Answer:
         message = answer[0]
         if isinstance(message, commands.Unusable):
             raise RoundUnusableError(message.reason) if message.round_only else ServerHalfError(message.reason)
@@ -231,11 +262,15 @@ class ServerHalf:
         if isinstance(message, commands.ConstantMade):
             assert packed is not None
             self._made.append(Constant(message.name, message.digest, packed))
-        elif self._answer is not None and not self._answer.done():
-            self._answer.set_result((message, packed))
+        elif self._awaited and not (answer := self._awaited.popleft()).done():
+            answer.set_result((message, packed))
 
     def _on_gone(self, how: str) -> None:
         lines = self._child.last_lines() if self._child is not None else ""
         self._child = None
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(_AggregatorDiedError(f"{how}; its last lines:\n{lines}" if lines else how))
+        died = _AggregatorDiedError(f"{how}; its last lines:\n{lines}" if lines else how)
+        while self._awaited:
+            answer = self._awaited.popleft()
+            if not answer.done():
+                answer.set_exception(died)
+                answer.exception()  # nobody may want to know what was asked ahead

@@ -63,7 +63,13 @@ class Desk:
         return NOTHING
 
     async def _aggregate(
-        self, round: int, exchange: str, contributions: Contributions, count: int, meanwhile: Callable[[], None]
+        self,
+        round: int,
+        exchange: str,
+        contributions: Contributions,
+        count: int,
+        meanwhile: Callable[[], None],
+        following: tuple[int, str] | None,
     ) -> Aggregate:
         meanwhile()
         self.kernel.grow("ann", 1000, 1000)

@@ -149,6 +149,37 @@ def test_an_aggregator_killed_between_questions_is_started_again_with_its_state(
     bench.run(main)
 
 
+FOLLOWING = (1, "echoes")
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_the_downlink_that_follows_is_made_with_the_aggregate_that_it_needs(bench: Bench, killed: bool) -> None:
+    async def main(half: ServerHalf) -> None:
+        await half.begin(None)
+        made = await half.aggregate(1, "sums", sums([1, 2]), 2, following=FOLLOWING)
+        if killed:
+            (aggregator,) = aggregators()
+            aggregator.kill()
+            aggregator.wait(WAIT_S)
+        assert unpack(await half.configure(*FOLLOWING)).arrays["means"].tolist() == means_of(made) == [1.5] * 4
+
+    bench.run(main)
+
+
+def test_a_downlink_that_does_not_follow_after_all_is_nobodys_answer(bench: Bench) -> None:
+    async def main(half: ServerHalf) -> None:
+        await half.begin(None)
+        made = await half.aggregate(1, "sums", sums([1, 2]), 2, following=FOLLOWING)
+        assert (await half.configure(2, "sums")).sizes.payload_bytes == 0
+        with pytest.raises(RoundUnusableError):
+            await half.aggregate(2, "sums", sums([]), 0, following=FOLLOWING)
+        await half.begin(made.state)
+        assert means_of(await half.aggregate(2, "sums", sums([4]), 1)) == [4.0] * 4
+        assert unpack(await half.configure(*FOLLOWING)).arrays["means"].tolist() == [4.0] * 4
+
+    bench.run(main)
+
+
 def test_an_aggregator_killed_at_work_is_asked_once_more(bench: Bench) -> None:
     async def main(half: ServerHalf) -> None:
         await half.begin(None)
