@@ -26,7 +26,7 @@ class Desk:
     def __init__(self) -> None:
         self.kernel = Kernel()
         self.stored: list[StoredLinks | None] = []
-        self.machine = SimpleNamespace(evaluating=False, exchange=0)
+        self.machine = SimpleNamespace(evaluating=False, exchange=0, rules=SimpleNamespace(num_rounds=2))
         half = SimpleNamespace(
             begin=self._begin,
             configure=self._configure,
