@@ -6,10 +6,13 @@ count, as it does in `ru_maxrss`. Where it may be told to begin anew, the peak o
 
 from __future__ import annotations
 
+import contextlib
+import os
+import weakref
 from collections.abc import Callable
 
 _STATUS_BYTES = 8192
-"""More than the kernel says of a process; both files are read and written for each task, so it is done plainly."""
+"""More than the kernel says of a process."""
 
 _FORGET = b"5"
 
@@ -17,25 +20,44 @@ Pid = int | str | None
 """A process, `self` for this one; None for one that has not been started."""
 
 
+class ProcessMemory:
+    """What the kernel says of one process's memory, in files that are held open: they are used for each task."""
+
+    def __init__(self, pid: Pid = "self") -> None:
+        self.pid = pid
+        self._status = self._opened("status", os.O_RDONLY)
+        self._command = self._opened("clear_refs", os.O_WRONLY)
+
+    def peak_bytes(self) -> int | None:
+        """Return its own peak resident memory (VmHWM), None where the system does not say."""
+        content = b""
+        if self._status is not None:
+            with contextlib.suppress(OSError):  # it is gone
+                content = os.pread(self._status, _STATUS_BYTES, 0)
+        _, found, behind = content.partition(b"VmHWM:")
+        return int(behind.split(None, 1)[0]) * 1024 if found else None
+
+    def forget_peak(self) -> bool:
+        """Let its peak begin anew at what it holds now; False where that is not allowed."""
+        if self._command is None:
+            return False
+        try:
+            return os.pwrite(self._command, _FORGET, 0) > 0
+        except OSError:
+            return False
+
+    def _opened(self, name: str, flags: int) -> int | None:
+        try:
+            descriptor = os.open(f"/proc/{self.pid}/{name}", flags)
+        except OSError:
+            return None
+        weakref.finalize(self, os.close, descriptor)
+        return descriptor
+
+
 def peak_rss_bytes(pid: Pid = "self") -> int | None:
-    """Return a process's own peak resident memory (VmHWM), None where the system does not say."""
-    try:
-        with open(f"/proc/{pid}/status", "rb", buffering=0) as status:
-            content = status.read(_STATUS_BYTES)
-    except OSError:
-        return None
-    _, found, behind = content.partition(b"VmHWM:")
-    return int(behind.split(None, 1)[0]) * 1024 if found else None
-
-
-def forget_peak(pid: Pid) -> bool:
-    """Let a process's peak begin anew at what it holds now; False where that is not allowed."""
-    try:
-        with open(f"/proc/{pid}/clear_refs", "wb", buffering=0) as command:
-            command.write(_FORGET)
-    except OSError:
-        return False
-    return True
+    """Return a process's own peak resident memory, None where the system does not say."""
+    return ProcessMemory(pid).peak_bytes()
 
 
 class PeakMemory:
@@ -43,17 +65,23 @@ class PeakMemory:
 
     def __init__(self, pid: Callable[[], Pid]) -> None:
         self._pid = pid
+        self._process = ProcessMemory(pid())
         self._before_bytes = 0
         self._is_fresh = False
 
     def take_bytes(self) -> int | None:
         """Return the peak since the last call, None if it cannot be told from what was before."""
-        pid = self._pid()
-        peak, was_fresh = peak_rss_bytes(pid), self._is_fresh
+        process = self._present()
+        peak, was_fresh = process.peak_bytes(), self._is_fresh
         self._before_bytes = max(self._before_bytes, peak or 0)
-        self._is_fresh = forget_peak(pid)
+        self._is_fresh = process.forget_peak()
         return peak if was_fresh else None
 
     def overall_bytes(self) -> int | None:
         """Return the largest peak of all, None if none is known."""
-        return max(self._before_bytes, peak_rss_bytes(self._pid()) or 0) or None
+        return max(self._before_bytes, self._present().peak_bytes() or 0) or None
+
+    def _present(self) -> ProcessMemory:
+        if self._process.pid != (pid := self._pid()):
+            self._process = ProcessMemory(pid)
+        return self._process

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 
 import pytest
 
-from wire.sockets.memory import PeakMemory, forget_peak, peak_rss_bytes
+from wire.sockets.memory import PeakMemory, ProcessMemory, peak_rss_bytes
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="only Linux keeps a process's peak where others read it"
@@ -78,7 +79,7 @@ print(subprocess.run([sys.executable, "-c", child], capture_output=True, text=Tr
 
 def test_each_part_has_its_own_peak_and_the_whole_keeps_the_largest(obedient: Obedient) -> None:
     memory = PeakMemory(lambda: obedient.pid)
-    if not forget_peak(obedient.pid):
+    if not ProcessMemory(obedient.pid).forget_peak():
         pytest.skip("a process's peak may not be forgotten here")
     obedient.hold(300 * MIB)
     assert memory.take_bytes() is None
@@ -93,7 +94,7 @@ def test_each_part_has_its_own_peak_and_the_whole_keeps_the_largest(obedient: Ob
 
 
 def test_where_a_peak_cannot_be_forgotten_that_of_a_part_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wire.sockets.memory.forget_peak", lambda pid: False)
+    monkeypatch.setattr(ProcessMemory, "forget_peak", lambda process: False)
     memory = PeakMemory(lambda: "self")
     assert memory.take_bytes() is memory.take_bytes() is None
     assert (memory.overall_bytes() or 0) > MIB
@@ -102,4 +103,22 @@ def test_where_a_peak_cannot_be_forgotten_that_of_a_part_is_unknown(monkeypatch:
 def test_a_process_that_is_not_there_has_no_peak() -> None:
     memory = PeakMemory(lambda: None)
     assert memory.take_bytes() is memory.take_bytes() is memory.overall_bytes() is None
-    assert not forget_peak(2**30)
+    assert not ProcessMemory(2**30).forget_peak()
+
+
+def test_of_a_process_that_has_ended_nothing_is_known_and_its_files_are_let_go(obedient: Obedient) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    pids: list[int | None] = [obedient.pid]
+    memory = PeakMemory(lambda: pids[-1])
+    assert len(os.listdir("/proc/self/fd")) == before + 2
+    first = memory.take_bytes(), memory.overall_bytes()
+    with subprocess.Popen([sys.executable, "-I", "-c", ""]) as ended:
+        memory_of_ended = ProcessMemory(ended.pid)
+        ended.wait(60)
+        assert memory_of_ended.peak_bytes() is None
+        assert not memory_of_ended.forget_peak()
+    del memory_of_ended
+    pids.append(None)
+    assert memory.take_bytes() is None
+    assert memory.overall_bytes() == first[1]
+    assert len(os.listdir("/proc/self/fd")) == before
