@@ -20,9 +20,10 @@ import torch
 from torch import nn
 from torch.func import functional_call, vmap
 
+from models.device_memory import keep_freed
 from models.keyed_dropout import Factors, KeyedDropout, stream_of
 from models.methods.api import Client
-from models.methods.batching import varying_of
+from models.methods.batching import GROUP_SIZE, varying_of
 from models.methods.plain_client import PlainClient
 from models.side_by_side import SideBySide
 from models.spec import TrainingConfig
@@ -30,10 +31,6 @@ from models.steps import mean_loss, steps
 from models.training import Batch, batch_norms, make_optimizer, norms_can_take, train
 
 Tensors = dict[str, torch.Tensor]
-
-
-GROUP_SIZE = 20
-"""So many clients train together on a CPU; larger stacks leave its caches."""
 
 GPU_GROUP_SIZE = 128
 
@@ -82,6 +79,7 @@ class Together:
             models.steps.TrainingDivergedError: a client's loss is not finite.
             RuntimeError: the loss or the net cannot be computed for many at once.
         """
+        keep_freed()
         longest_first = sorted(range(len(self._members)), key=lambda index: -len(self._members[index].steps))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*performance drop")  # `pays_off` is for finding that out

@@ -60,7 +60,7 @@ def _normalised(layer: nn.BatchNorm2d, x: torch.Tensor) -> torch.Tensor:
         layer.num_batches_tracked.add_(1)
 
     def compute(x: torch.Tensor, *of_channels: torch.Tensor) -> torch.Tensor:
-        return functional.batch_norm(x, *of_channels, layer.training, layer.momentum, layer.eps)  # type: ignore[arg-type]
+        return functional.batch_norm(x, *of_channels, layer.training, layer.momentum, layer.eps)  # type: ignore[call-arg,arg-type]
 
     made: torch.Tensor = _Channelwise.apply(compute, x, layer.running_mean, layer.running_var, layer.weight, layer.bias)
     return made
