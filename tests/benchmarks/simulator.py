@@ -82,7 +82,7 @@ class _Simulated:
     @property
     def wall_s(self) -> float:
         """By the clock, the fastest round."""
-        return min(line["round_s"] for line in self._done.rounds[: self._num_rounds])
+        return min(float(line["round_s"]) for line in self._done.rounds[: self._num_rounds])
 
     @property
     def processor_s(self) -> float:
@@ -96,7 +96,8 @@ class _Simulated:
         lines = [json.loads(line) for line in (self._done.folder / "metrics.jsonl").read_text().splitlines()]
         counted = [line for line in lines if line["round"] <= self._num_rounds]
         training_s = sum(line["train_s"] for line in counted if line["kind"] == "client")
-        return 100 * (1 - training_s / sum(line["round_s"] for line in counted if line["kind"] == "round"))
+        round_s = sum(line["round_s"] for line in counted if line["kind"] == "round")
+        return float(100 * (1 - training_s / round_s))
 
     def _watch(self, running: job.RunningJob) -> None:
         closed = running.rounds_closed()
