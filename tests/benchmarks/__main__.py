@@ -47,7 +47,7 @@ def main() -> int:
     args = _arguments()
     if args.list:
         for name in (*BENCHMARKS, *STUDIES):
-            print(f"{name:14s}{_module(name).__doc__}")
+            print(f"{name:16s}{_module(name).__doc__}")
         return 0
     out = args.out or Path(tempfile.mkdtemp(prefix="protoedge-benchmarks-"))
     facts = machine.facts()
