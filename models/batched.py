@@ -20,19 +20,17 @@ import torch
 from torch import nn
 from torch.func import functional_call, vmap
 
+from models.device_memory import keep_freed
 from models.keyed_dropout import Factors, KeyedDropout, stream_of
 from models.methods.api import Client
-from models.methods.batching import varying_of
+from models.methods.batching import GROUP_SIZE, varying_of
 from models.methods.plain_client import PlainClient
+from models.side_by_side import SideBySide
 from models.spec import TrainingConfig
 from models.steps import mean_loss, steps
 from models.training import Batch, batch_norms, make_optimizer, norms_can_take, train
 
 Tensors = dict[str, torch.Tensor]
-
-
-GROUP_SIZE = 20
-"""So many clients train together on a CPU; larger stacks leave its caches."""
 
 GPU_GROUP_SIZE = 128
 
@@ -81,6 +79,7 @@ class Together:
             models.steps.TrainingDivergedError: a client's loss is not finite.
             RuntimeError: the loss or the net cannot be computed for many at once.
         """
+        keep_freed()
         longest_first = sorted(range(len(self._members)), key=lambda index: -len(self._members[index].steps))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*performance drop")  # `pays_off` is for finding that out
@@ -184,7 +183,7 @@ class _Training:
         buffers = {name: tensor[rows] for name, tensor in self._buffers.items()}
         parameters = {name: tensor[rows] for name, tensor in self._parameters.items()}
         varying = {name: [tensor[rows] for tensor in tensors] for name, tensors in self._varying.items()}
-        batch = Batch(self._x[picked_KB], self._y[picked_KB])
+        batch = Batch(self._loss.channels.laid_out(self._x[picked_KB]), self._y[picked_KB])
         streams = [self._members[index].dropout for index in indices]
         factors = self._loss.dropout.draw(picked_KB.shape[1], streams, lambda: self._loss.net(batch.x[0]))
         with norms_can_take(self._norms, picked_KB.shape[1]):
@@ -219,6 +218,7 @@ class _Loss(nn.Module):
         super().__init__()
         self.net: nn.Module = client.context.net
         self.dropout = KeyedDropout(client.context.net)
+        self.channels = SideBySide(client.context.net, client.context.device)
         self._client = copy.copy(client)
 
     def of(
@@ -231,7 +231,7 @@ class _Loss(nn.Module):
     ) -> tuple[torch.Tensor, Tensors]:
         """Return the loss of one client's batch, and its buffers after it."""
         state = {f"net.{name}": tensor for name, tensor in {**parameters, **buffers}.items()}
-        with self.dropout.by(factors):
+        with self.dropout.by(factors), self.channels.in_use():
             return functional_call(self, state, (varying, batch)), buffers
 
     def forward(self, varying: Mapping[str, Any], batch: Batch) -> torch.Tensor:

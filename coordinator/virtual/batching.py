@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from models.methods.batching import GROUP_SIZE
+
 if TYPE_CHECKING:
     from models.participant import Participant
-
-
-SHARE_SIZE = 20
-"""So many clients another process is asked for at once where clients train together."""
 
 
 def shares(clients: Iterable[str], num_train: Mapping[str, int], num_groups: int) -> list[list[str]]:
     """Return the clients one by one, those with most to do first, or in about so many groups that train together."""
     longest_first = sorted(clients, key=lambda client: (-num_train[client], client))
-    size = min(SHARE_SIZE, -(-len(longest_first) // num_groups)) if num_groups else 1
+    size = min(GROUP_SIZE, -(-len(longest_first) // num_groups)) if num_groups else 1
     return [longest_first[begin : begin + size] for begin in range(0, len(longest_first), size)]
 
 

@@ -18,6 +18,7 @@ from coordinator.virtual.hosts import ClientHost, OwnClients, constants_of
 from coordinator.virtual.jobs import JobClients
 from models.data import ClientParts
 from models.methods import find
+from models.methods.batching import GROUP_SIZE
 from models.shared_data import share
 from models.spec import RunSpec
 
@@ -52,7 +53,7 @@ def settle_batched(config: RunConfig, setup: Setup, parts: ClientParts, constant
 
 
 def _pays_off(held: HeldClients, clients: Sequence[str]) -> bool:
-    from models.batched import GROUP_SIZE, pays_off
+    from models.batched import pays_off
 
     participants = [held.show(client) for client in clients[:GROUP_SIZE]]
     return pays_off([participant.client for participant in participants], participants[0].client.spec.training)

@@ -23,7 +23,7 @@ from tests.benchmarks.figure import Skipped, table
 BENCHMARKS = (
     "main_job", "startup", "coordination", "overhead", "indices", "memory_flat", "partition", "mnist_split",
     "simulator", "encryption", "flood", "refusals", "live_page", "torch_free", "crowd", "restart", "measuring",
-    "standing",
+    "standing", "simulator_scale",
 )  # fmt: skip
 """Each is a module beside this one, with a `run` that takes a folder and returns figures."""
 
@@ -47,7 +47,7 @@ def main() -> int:
     args = _arguments()
     if args.list:
         for name in (*BENCHMARKS, *STUDIES):
-            print(f"{name:14s}{_module(name).__doc__}")
+            print(f"{name:16s}{_module(name).__doc__}")
         return 0
     out = args.out or Path(tempfile.mkdtemp(prefix="protoedge-benchmarks-"))
     facts = machine.facts()

@@ -1,6 +1,6 @@
 """The least that could train a simulation's clients: one after the other, each with a net and tensors of its own.
 
-`rounds_s` starts this file as a process of its own, on one thread. Of the project's code it has the nets alone; nothing
+`rounds` starts this file as a process of its own, on one thread. Of the project's code it has the nets alone; nothing
 is evaluated, encoded, stored or put back, and every client's net stays in memory.
 """
 
@@ -32,14 +32,21 @@ class Work(NamedTuple):
     num_rounds: int
 
 
-def rounds_s(work: Work) -> list[float]:
+class Taken(NamedTuple):
+    """How long a round takes, by the clock and of the processor."""
+
+    wall_s: float
+    processor_s: float
+
+
+def rounds(work: Work) -> list[Taken]:
     """Return how long each round takes."""
     command = [sys.executable, "-I", __file__, json.dumps(work)]
     done = subprocess.run(command, check=True, timeout=TIMEOUT_S, stdout=subprocess.PIPE, text=True)
-    return [float(taken) for taken in json.loads(done.stdout)]
+    return [Taken(*taken) for taken in json.loads(done.stdout)]
 
 
-def _train_all(work: Work) -> list[float]:
+def _train_all(work: Work) -> list[Taken]:
     import torch
 
     from models.nets import build_net
@@ -54,10 +61,10 @@ def _train_all(work: Work) -> list[float]:
     clients = [(build_net(work.net, tuple(x.shape[1:]), work.feature_dim, 10), x[part], y[part]) for part in parts]
     taken = []
     for _ in range(work.num_rounds):
-        started = time.monotonic()
+        started = Taken(time.monotonic(), time.process_time())
         for client in clients:
             _train(work, *client)
-        taken.append(time.monotonic() - started)
+        taken.append(Taken(time.monotonic() - started.wall_s, time.process_time() - started.processor_s))
     return taken
 
 

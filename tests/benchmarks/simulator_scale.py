@@ -14,7 +14,7 @@ STATE_BYTES, MAX_PEAK_MIB = 100_000, 2048.0
 REPLAY_ROUNDS, MAX_APART = 12, 0.2
 
 
-def figures(out: Path) -> list[Figure]:
+def run(out: Path) -> list[Figure]:
     """Return what many clients take that compute nothing, and how far a replayed round is from the measured one."""
     return [*_many(out), *_sampled(out), _states(out), _replay(out)]
 

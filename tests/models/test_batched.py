@@ -12,6 +12,7 @@ from models import methods
 from models.batched import Together
 from models.methods.api import Client
 from models.nets import NetShelf
+from models.nets.cnn import Cnn
 from models.participant import Participant
 from models.spec import ModelConfig, RunSpec, TrainingConfig
 from models.training import train
@@ -140,6 +141,21 @@ class NormedDropNet(DropNet):
 def test_a_batch_of_one_sample_passes_batch_norm_where_something_is_dropped() -> None:
     model = ModelConfig(name=f"{__name__}:NormedDropNet", feature_dim=6)
     see_equal(make_spec("fedavg", model=model, training=TrainingConfig(local_epochs=1, batch_size=4)), "model")
+
+
+class FrozenNormCnn(Cnn):
+    """A net with a batch norm that all clients share, as nothing trains it."""
+
+    def __init__(self, input_shape: tuple[int, ...], feature_dim: int, num_classes: int) -> None:
+        super().__init__(input_shape, feature_dim, num_classes)
+        for module in self.modules():
+            if isinstance(module, torch.nn.BatchNorm2d):
+                module.requires_grad_(False)
+
+
+def test_batch_norm_that_nothing_trains() -> None:
+    model = ModelConfig(name=f"{__name__}:FrozenNormCnn", feature_dim=6)
+    see_equal(make_spec("fedavg", model=model, training=TrainingConfig(local_steps=3, batch_size=4)), "model")
 
 
 class OwnLoss(Client):
