@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -58,10 +58,6 @@ class Figure:
     def ratio_to_limit(self) -> float | None:
         """How many times the limit the median is."""
         return self.median / self.limit if self.limit else None
-
-    def as_json(self) -> dict[str, Any]:
-        """Return everything there is to know, for a file."""
-        return {**asdict(self), "verdict": self.verdict, "ratio_to_limit": self.ratio_to_limit}
 
 
 def slope(xs: Sequence[float], ys: Sequence[float]) -> float:
