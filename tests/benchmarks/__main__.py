@@ -8,7 +8,7 @@ from __future__ import annotations
 from tests.benchmarks.command import main
 
 BENCHMARKS = (
-    "main_job", "startup", "coordination", "overhead", "indices", "memory_flat", "partition", "mnist_split",
+    "main_job", "startup", "coordination", "overhead", "memory_flat", "partition", "mnist_split",
     "simulator", "encryption", "flood", "refusals", "live_page", "torch_free", "crowd", "restart", "measuring",
     "standing",
 )  # fmt: skip

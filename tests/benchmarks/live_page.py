@@ -27,9 +27,9 @@ class Viewers:
         self.num_fetched = 0
 
     def look(self, running: job.RunningJob) -> None:
-        """Begin to look once the run has said where."""
+        """Begin to look once the run has said where, and goes on."""
         found = re.search(r"live page: (\S+)", self._log.read_text())
-        if found and not self._threads:
+        if found and running.rounds_closed() and not self._threads:
             self._threads = [threading.Thread(target=self._stay, args=(found[1],)) for _ in range(NUM_VIEWERS)]
             for thread in self._threads:
                 thread.start()
