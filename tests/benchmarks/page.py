@@ -23,7 +23,8 @@ INTRODUCTION = """\
 
 What this runtime costs beside its peers and beside the least that the same machine can do, and the papers' tables with
 the bytes that they really send. All of it was measured by the commands that stand with it. The machines are shared, so
-ratios within one run say more than the figures themselves.
+ratios within one run say more than the figures themselves. A spread is from the smallest to the largest; that of rounds,
+and of their coordination, is from the median to the 95th percentile.
 """
 
 GROUPS: dict[Group, str] = {
