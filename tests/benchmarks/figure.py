@@ -79,7 +79,7 @@ def table(figures: Sequence[Figure]) -> str:
 
 def _row(figure: Figure) -> tuple[str, ...]:
     bound = "" if figure.target is None else f"{'>=' if figure.at_least else '<'} {figure.target:g}"
-    ratio = f"{figure.ratio_to_limit:.1f} x {figure.limit_name}" if figure.ratio_to_limit else ""
+    ratio = f"{shown_number(figure.ratio_to_limit)} x {figure.limit_name}" if figure.ratio_to_limit else ""
     return (
         f"{figure.name} ({figure.unit})",
         bound,

@@ -23,8 +23,8 @@ INTRODUCTION = """\
 
 What this runtime costs beside its peers and beside the least that the same machine can do, and the papers' tables with
 the bytes that they really send. All of it was measured by the commands that stand with it. The machines are shared, so
-ratios within one run say more than the figures themselves. A spread is from the smallest to the largest; that of rounds,
-and of their coordination, is from the median to the 95th percentile.
+ratios within one run say more than the figures themselves. A spread is from the smallest to the largest; that of
+rounds, and of their coordination, is from the median to the 95th percentile.
 """
 
 GROUPS: dict[Group, str] = {
@@ -86,7 +86,7 @@ def _figures(figures: Sequence[Figure]) -> str:
 
 def _cells(figure: Figure) -> list[str]:
     target = "" if figure.target is None else f"{'at least' if figure.at_least else 'under'} {figure.target:g}"
-    ratio = f"{figure.ratio_to_limit:.1f} x {figure.limit_name}" if figure.ratio_to_limit else ""
+    ratio = f"{shown_number(figure.ratio_to_limit)} x {figure.limit_name}" if figure.ratio_to_limit else ""
     spread = f"{shown_number(figure.smallest)} to {shown_number(figure.largest)}" if figure.num_samples > 1 else ""
     name = f"{figure.name} ({figure.unit})" if figure.unit else figure.name
     return [name, shown_number(figure.median), spread, str(figure.num_samples), target, ratio, figure.verdict]
