@@ -10,6 +10,8 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+import msgspec
+
 from tests.benchmarks.figure import Skipped
 from tests.benchmarks.result import RESULTS, Findings, Group, found_today, shown
 
@@ -49,10 +51,11 @@ def _run(group: Group, package: str, name: str, results: Path) -> bool:
 
 
 def _findings(module: ModuleType) -> Findings:
-    """Run a benchmark; one that returns figures alone says in its docstring what they are about."""
+    """Run a benchmark; its docstring says what its findings, or its figures alone, are about."""
     with tempfile.TemporaryDirectory(prefix="protoedge-benchmark-") as folder:
         found = module.run(Path(folder))
-    return found if isinstance(found, Findings) else Findings(about=_paragraphs(module)[1:], figures=found)
+    findings = found if isinstance(found, Findings) else Findings(figures=found)
+    return msgspec.structs.replace(findings, about=[*_paragraphs(module)[1:], *findings.about])
 
 
 def _title(module: ModuleType) -> str:
