@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from tests.benchmarks.figure import Figure, shown_number
+from tests.benchmarks.figure import Figure, shown_number, shown_ratio
 from tests.benchmarks.papers.not_run import NOT_RUN
 from tests.benchmarks.result import RESULTS, Claim, Findings, Group, Plot, Result, Table, read_all
 
@@ -86,7 +86,7 @@ def _figures(figures: Sequence[Figure]) -> str:
 
 def _cells(figure: Figure) -> list[str]:
     target = "" if figure.target is None else f"{'at least' if figure.at_least else 'under'} {figure.target:g}"
-    ratio = f"{shown_number(figure.ratio_to_limit)} x {figure.limit_name}" if figure.ratio_to_limit else ""
+    ratio = shown_ratio(figure)
     spread = f"{shown_number(figure.smallest)} to {shown_number(figure.largest)}" if figure.num_samples > 1 else ""
     name = f"{figure.name} ({figure.unit})" if figure.unit else figure.name
     return [name, shown_number(figure.median), spread, str(figure.num_samples), target, ratio, figure.verdict]

@@ -43,7 +43,7 @@ def test_results_come_back_as_they_were_kept(tmp_path: Path) -> None:
         "In all rounds.",
         "- less than before: **holds** (3 < 4)",
         "- more than others: **cannot be told** (no others)",
-        "| round (ms) | 3 | 2 to 4 | 3 | under 3 | 2 x bare | missed |",
+        "| round (ms) | 3 | 2 to 4 | 3 | under 3 | 2 x bare (1.5) | missed |",
         "| accuracy (%) | 98 |  | 1 | at least 97 |  | reached |",
         "![Growth](tests/benchmarks/results/limits_rounds-0.svg)",
     ],

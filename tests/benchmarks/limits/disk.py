@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import statistics
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +24,7 @@ UPDATE_BYTES = sum(PROTOTYPES.up)
 
 NUM_ROUNDS = 100
 REPEATS = 3
-"""Runs of each kind, which take turns."""
+"""Of each kind, of which the medians count; they take turns, so that other work on the machine meets all."""
 
 
 def run(out: Path) -> list[Figure]:
@@ -31,37 +33,39 @@ def run(out: Path) -> list[Figure]:
 
 
 def _of_clients(out: Path, num_clients: int) -> list[Figure]:
+    sync, commit, added = zip(*(_turn(out, num_clients) for _ in range(REPEATS)), strict=True)
     name = f"{num_clients} clients"
-    sync = Figure.of(f"{name}: write and sync", "ms", _syncs_ms(out / "synced", num_clients))
-    commit = Figure.of(f"{name}: one SQLite commit", "ms", _commits_ms(out / f"{num_clients}.sqlite", num_clients))
-    return [sync, commit, Figure.of(
-        f"{name}: added to a round", "ms", _added_ms(out, num_clients), limit=commit.median, limit_name="one commit"
-    )]  # fmt: skip
+    least = Figure.of(f"{name}: one SQLite commit", "ms", commit)
+    about = {"limit": least.median, "limit_name": "one commit"}
+    return [
+        Figure.of(f"{name}: write and sync", "ms", sync),
+        least,
+        Figure.of(f"{name}: added to a round", "ms", added, **about),
+    ]
 
 
-def _added_ms(out: Path, num_clients: int) -> list[float]:
-    """Return by how much the median round is longer on disk than in memory, in each pair of runs."""
-    added = []
-    for _ in range(REPEATS):
-        memory, disk = (
-            job.run(job.noop_settings(out, num_clients, NUM_ROUNDS, store), out).summary["coordination_s"]["median"]
-            for store in ("memory", "disk")
-        )
-        added.append(1000 * (disk - memory))
-    return added
+def _turn(out: Path, num_clients: int) -> tuple[float, float, float]:
+    """Return a sync, a commit, and by how much a round is longer on disk than in memory."""
+    memory, disk = (
+        1000 * job.run(job.noop_settings(out, num_clients, NUM_ROUNDS, store), out).summary["coordination_s"]["median"]
+        for store in ("memory", "disk")
+    )
+    with tempfile.TemporaryDirectory(dir=out) as folder:
+        sync_ms = _sync_ms(Path(folder, "synced"), num_clients)
+        return sync_ms, _commit_ms(Path(folder, "store.sqlite"), num_clients), disk - memory
 
 
-def _syncs_ms(path: Path, num_updates: int) -> list[float]:
+def _sync_ms(path: Path, num_updates: int) -> float:
     with path.open("ab", buffering=0) as file:
 
         def write() -> None:
             file.write(bytes(num_updates * UPDATE_BYTES))
             os.fdatasync(file.fileno())
 
-        return _times_ms(write)
+        return _median_ms(write)
 
 
-def _commits_ms(path: Path, num_updates: int) -> list[float]:
+def _commit_ms(path: Path, num_updates: int) -> float:
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = FULL")
@@ -72,13 +76,13 @@ def _commits_ms(path: Path, num_updates: int) -> list[float]:
             database.executemany("INSERT INTO updates VALUES (?)", [(bytes(UPDATE_BYTES),)] * num_updates)
             database.execute("COMMIT")
 
-        return _times_ms(commit)
+        return _median_ms(commit)
 
 
-def _times_ms(call: Callable[[], None]) -> list[float]:
+def _median_ms(call: Callable[[], None]) -> float:
     durations = []
     for _ in range(NUM_ROUNDS):
         started = time.perf_counter()
         call()
         durations.append(1000 * (time.perf_counter() - started))
-    return durations
+    return statistics.median(durations)
