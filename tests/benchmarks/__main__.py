@@ -1,6 +1,8 @@
 """Runs the runtime's own benchmarks: those that are named, or all but those that run only when they are named.
 
-python -m tests.benchmarks [NAME ...] [--results FOLDER] [--list]
+    python -m tests.benchmarks [NAME ...] [--results FOLDER] [--list]
+
+What they find is kept in FOLDER, by default `results/` beside this file.
 """
 
 from __future__ import annotations

@@ -115,7 +115,8 @@ def _draw(plot: Plot, path: Path) -> None:
     matplotlib.use("svg")
     from matplotlib import pyplot
 
-    pyplot.rcParams["svg.hashsalt"] = path.name  # the same figures make the same file
+    # The same figures make the same file, and text stays text.
+    pyplot.rcParams.update({"svg.hashsalt": path.name, "svg.fonttype": "none"})
     figure, axes = pyplot.subplots(figsize=SIZE_INCHES, layout="constrained")
     for curve in plot.curves:
         axes.plot(*zip(*curve.points, strict=True), marker="o", label=curve.label)

@@ -42,8 +42,8 @@ class Setting(NamedTuple):
 
 
 def shape_of(payload_bytes: int) -> Shape:
-    """Return what a round of ours sends for such a payload: headers, payloads and acknowledgements."""
-    return Shape([58, payload_bytes], [47, payload_bytes], [8])
+    """Return what a round of ours sends for such a payload: headers, payloads, a timing and an acknowledgement."""
+    return Shape([51, payload_bytes], [50, payload_bytes, 52], [8])
 
 
 PROTOTYPES = shape_of(2060)
