@@ -42,7 +42,7 @@ class Viewers:
     def _stay(self, url: str) -> None:
         with urllib.request.urlopen(f"{url}events", timeout=60) as events:
             for line in events:
-                if line.startswith(b"data"):
+                if line.strip() == b'data: "change"':
                     with urllib.request.urlopen(f"{url}body", timeout=60) as body:
                         body.read()
                     self.num_fetched += 1
