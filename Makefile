@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.up-to-date
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow test-install chaos lint bench fuzz dist
+.PHONY: help install demo test test-slow test-install chaos lint bench bench-limits fuzz dist
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,8 +33,11 @@ lint: $(STAMP)  ## check style, types and dependency rules only
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-bench: $(STAMP)  ## run the benchmarks and print their figures
+bench: $(STAMP)  ## run the benchmarks, print their figures and keep them in tests/benchmarks/results
 	@$(BIN)/python -m tests.benchmarks
+
+bench-limits: $(STAMP)  ## likewise, each figure beside the least that this machine can do
+	@$(BIN)/python -m tests.benchmarks.limits
 
 fuzz: $(STAMP)  ## look for bytes that the coordinator does not survive, 2,000,000 inputs
 	@$(BIN)/python -m pip install -qq --group fuzz

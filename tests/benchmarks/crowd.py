@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import zmq
 
@@ -46,9 +48,19 @@ def run(out: Path) -> list[Figure]:
 
 
 def _round(out: Path, num_clients: int, security: str, bare: Figure) -> Figure:
-    keyring = Keyring(out / f"{security}-{num_clients}", [f"client-{index:04d}" for index in range(num_clients)])
+    summary = serve(out, num_clients, security)
+    target = MAX_ROUND_MS if num_clients == CLIENTS[-1] else None
+    about = {"target": target, "limit": bare.median, "limit_name": "bare transport"}
+    return Figure.of_rounds(f"{security}: round, {num_clients} clients", summary["round_s"], NUM_ROUNDS, **about)
+
+
+def serve(
+    out: Path, num_clients: int, security: str = "curve", num_classes: int = 10, feature_dim: int = 50
+) -> dict[str, Any]:
+    """Run `coordinator serve` for a crowd to its end, and return its summary."""
+    keyring = Keyring(Path(tempfile.mkdtemp(dir=out)), [f"client-{index:04d}" for index in range(num_clients)])
     settings = [
-        *job.noop_settings(out, num_clients, NUM_ROUNDS, "disk"),
+        *job.noop_settings(out, num_clients, NUM_ROUNDS, "disk", num_classes, feature_dim),
         f"round.min_clients={num_clients}",
         "transport.bind=127.0.0.1:0",
         f"transport.security={security}",
@@ -61,14 +73,11 @@ def _round(out: Path, num_clients: int, security: str, bare: Figure) -> Figure:
             crowd.append(_start(out, running.address, keyring, security))
 
     try:
-        summary = job.run(settings, out, watch=gather, command="serve").summary
+        return job.run(settings, out, watch=gather, command="serve").summary
     finally:
         for process in crowd:
             process.kill()
             process.wait()
-    target = MAX_ROUND_MS if num_clients == CLIENTS[-1] else None
-    about = {"target": target, "limit": bare.median, "limit_name": "bare transport"}
-    return Figure.of_rounds(f"{security}: round, {num_clients} clients", summary["round_s"], NUM_ROUNDS, **about)
 
 
 def _start(out: Path, address: str, keyring: Keyring, security: str) -> subprocess.Popen[bytes]:

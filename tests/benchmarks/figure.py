@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -54,15 +54,6 @@ class Figure:
         kept = self.median >= self.target if self.at_least else self.median < self.target
         return "reached" if kept else "missed"
 
-    @property
-    def ratio_to_limit(self) -> float | None:
-        """How many times the limit the median is."""
-        return self.median / self.limit if self.limit else None
-
-    def as_json(self) -> dict[str, Any]:
-        """Return everything there is to know, for a file."""
-        return {**asdict(self), "verdict": self.verdict, "ratio_to_limit": self.ratio_to_limit}
-
 
 def slope(xs: Sequence[float], ys: Sequence[float]) -> float:
     """Return the least-squares slope of ys over xs."""
@@ -83,7 +74,7 @@ def table(figures: Sequence[Figure]) -> str:
 
 def _row(figure: Figure) -> tuple[str, ...]:
     bound = "" if figure.target is None else f"{'>=' if figure.at_least else '<'} {figure.target:g}"
-    ratio = f"{figure.ratio_to_limit:.1f} x {figure.limit_name}" if figure.ratio_to_limit else ""
+    ratio = shown_ratio(figure)
     return (
         f"{figure.name} ({figure.unit})",
         bound,
@@ -98,3 +89,10 @@ def _row(figure: Figure) -> tuple[str, ...]:
 def shown_number(number: float) -> str:
     """Return a figure with four digits."""
     return f"{number:.4g}" if abs(number) < 10_000 else f"{number:,.0f}"
+
+
+def shown_ratio(figure: Figure) -> str:
+    """Return how many times its limit a figure is, and the limit; nothing for one that has none."""
+    if not figure.limit:
+        return ""
+    return f"{shown_number(figure.median / figure.limit)} x {figure.limit_name} ({shown_number(figure.limit)})"

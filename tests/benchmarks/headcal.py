@@ -1,8 +1,8 @@
 """Head calibration of a frozen ImageNet network on CIFAR-10: ten clients, Dirichlet 0.1, and no torch on any of them.
 
-The network is EfficientNet-Lite0 in an ONNX file. 400 training images and 100 test images of each class are used,
-`--full` takes 2,000 and 1,000. Clients tell of their features' class statistics and train heads of their own, for 10
-epochs in each of 2 rounds, so that theirs are trained to the end; accuracies are on the global test set.
+The network is EfficientNet-Lite0 in an ONNX file. 400 training images and 100 test images of each class are used.
+Clients tell of their features' class statistics and train heads of their own, for 10 epochs in each of 2 rounds, so
+that theirs are trained to the end; accuracies are on the global test set.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tests.benchmarks.figure import Figure
 from tests.benchmarks.torch_free import make_environment
 
 NUM_CLIENTS, NUM_CLASSES, NUM_ROUNDS = 10, 10, 2
+NUM_TRAIN, NUM_TEST = 400, 100
 
 TIMEOUT_S = 4 * 3600.0
 
@@ -41,14 +42,14 @@ SETTINGS = (
 )
 
 
-def run(out: Path, full: bool) -> list[Figure]:
+def run(out: Path) -> list[Figure]:
     """Return accuracies, bytes and memory.
 
     Raises:
         Skipped: the images or a package is missing.
     """
     images, backbone = out / "cifar.npz", out / "efficientnet_lite0.onnx"
-    write_images(images, *((2000, 1000) if full else (400, 100)))
+    write_images(images, NUM_TRAIN, NUM_TEST)
     sizes = write_efficientnet(backbone)
     settings = [*SETTINGS, f"data.root={images}", f"model.path={backbone}"]
     done = job.run(settings, out, timeout_s=TIMEOUT_S, python=make_environment(out))

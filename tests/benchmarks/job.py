@@ -131,13 +131,16 @@ def run(
     return Job(folder, json.loads(summary.read_text()), wall_s)
 
 
-def noop_settings(out: Path, num_clients: int, num_rounds: int, store: str) -> list[str]:
+def noop_settings(
+    out: Path, num_clients: int, num_rounds: int, store: str, num_classes: int = 10, feature_dim: int = 50
+) -> list[str]:
     """Return the settings of a run whose clients compute nothing, on data that is made here."""
     data = out / "noop.npz"
-    labels = np.arange(10 * num_clients * NOOP_PER_CLASS) % 10
+    labels = np.arange(num_classes * num_clients * NOOP_PER_CLASS) % num_classes
     np.savez(data, x=np.zeros((len(labels), 4), np.float32), y=labels)
     return [
         "method.name=noop:METHOD",
+        f"model.feature_dim={feature_dim}",
         "data.dataset=npz",
         f"data.root={data}",
         "data.partition=iid",

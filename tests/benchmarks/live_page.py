@@ -27,9 +27,9 @@ class Viewers:
         self.num_fetched = 0
 
     def look(self, running: job.RunningJob) -> None:
-        """Begin to look once the run has said where."""
+        """Begin to look once the run has said where, and goes on."""
         found = re.search(r"live page: (\S+)", self._log.read_text())
-        if found and not self._threads:
+        if found and running.rounds_closed() and not self._threads:
             self._threads = [threading.Thread(target=self._stay, args=(found[1],)) for _ in range(NUM_VIEWERS)]
             for thread in self._threads:
                 thread.start()
@@ -42,7 +42,7 @@ class Viewers:
     def _stay(self, url: str) -> None:
         with urllib.request.urlopen(f"{url}events", timeout=60) as events:
             for line in events:
-                if line.startswith(b"data"):
+                if line.strip() == b'data: "change"':
                     with urllib.request.urlopen(f"{url}body", timeout=60) as body:
                         body.read()
                     self.num_fetched += 1

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from tests.benchmarks.figure import Figure, shown_number
+from tests.benchmarks.figure import Figure, shown_number, shown_ratio
 from tests.benchmarks.papers.not_run import NOT_RUN
 from tests.benchmarks.result import RESULTS, Claim, Findings, Group, Plot, Result, Table, read_all
 
@@ -23,7 +23,8 @@ INTRODUCTION = """\
 
 What this runtime costs beside its peers and beside the least that the same machine can do, and the papers' tables with
 the bytes that they really send. All of it was measured by the commands that stand with it. The machines are shared, so
-ratios within one run say more than the figures themselves.
+ratios within one run say more than the figures themselves. A spread is from the smallest to the largest; that of
+rounds, and of their coordination, is from the median to the 95th percentile.
 """
 
 GROUPS: dict[Group, str] = {
@@ -85,7 +86,7 @@ def _figures(figures: Sequence[Figure]) -> str:
 
 def _cells(figure: Figure) -> list[str]:
     target = "" if figure.target is None else f"{'at least' if figure.at_least else 'under'} {figure.target:g}"
-    ratio = f"{figure.ratio_to_limit:.1f} x {figure.limit_name}" if figure.ratio_to_limit else ""
+    ratio = shown_ratio(figure)
     spread = f"{shown_number(figure.smallest)} to {shown_number(figure.largest)}" if figure.num_samples > 1 else ""
     name = f"{figure.name} ({figure.unit})" if figure.unit else figure.name
     return [name, shown_number(figure.median), spread, str(figure.num_samples), target, ratio, figure.verdict]
@@ -114,7 +115,8 @@ def _draw(plot: Plot, path: Path) -> None:
     matplotlib.use("svg")
     from matplotlib import pyplot
 
-    pyplot.rcParams["svg.hashsalt"] = path.name  # the same figures make the same file
+    # The same figures make the same file, and text stays text.
+    pyplot.rcParams.update({"svg.hashsalt": path.name, "svg.fonttype": "none"})
     figure, axes = pyplot.subplots(figsize=SIZE_INCHES, layout="constrained")
     for curve in plot.curves:
         axes.plot(*zip(*curve.points, strict=True), marker="o", label=curve.label)

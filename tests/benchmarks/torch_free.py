@@ -43,7 +43,7 @@ def run(out: Path) -> list[Figure]:
         Skipped: a package is missing, or pip cannot install.
     """
     python = make_environment(out)
-    settings = [*SETTINGS, *_files(out)]
+    settings = [*SETTINGS, *files(out)]
     jobs = [job.run(settings, out, python=python) for _ in range(REPEATS)]
     accuracies = [done.summary["accuracy"]["best"] for done in jobs]
     return [
@@ -84,8 +84,12 @@ def _forget(folder: Path) -> None:
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def _files(out: Path) -> list[str]:
-    """Write the digits and a backbone of one layer, and return the settings that name them."""
+def files(out: Path) -> list[str]:
+    """Write the digits and a backbone of one layer, and return the settings that name them.
+
+    Raises:
+        Skipped: a package is missing.
+    """
     try:
         from sklearn.datasets import load_digits
 

@@ -30,8 +30,8 @@ def slow_loopback(rate: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def own_loopback() -> Iterator[None]:
-    """Let this thread, and the processes that it starts, have a loopback of their own.
+def own_loopback(mtu: int = 1500) -> Iterator[None]:
+    """Let this thread, and the processes that it starts, have a loopback of their own, with packets of at most `mtu`.
 
     Skips the test where that is not allowed: it needs Linux and root.
     """
@@ -43,7 +43,7 @@ def own_loopback() -> Iterator[None]:
         if libc.unshare(CLONE_NEWNET) != 0:
             pytest.skip(f"a loopback of one's own needs root: {os.strerror(ctypes.get_errno())}")
         try:
-            subprocess.run(["ip", "link", "set", "lo", "up", "mtu", "1500"], check=True, timeout=10)
+            subprocess.run(["ip", "link", "set", "lo", "up", "mtu", str(mtu)], check=True, timeout=10)
             yield
         finally:
             assert libc.setns(before, CLONE_NEWNET) == 0
@@ -56,10 +56,17 @@ def tcp_payload_bytes() -> int:
 
     A packet has 20 bytes of IP and, with time stamps, 32 of TCP, and the two ends' first ones 8 more.
     """
-    counted = dict(line.split(":") for line in Path("/proc/thread-self/net/dev").read_text().splitlines()[2:])
-    num_bytes, num_packets = map(int, next(told for name, told in counted.items() if name.strip() == "lo").split()[:2])
+    num_bytes, num_packets = loopback_traffic()
     opened = next(values for head, values in _snmp() if head == "Tcp")
     return num_bytes - num_packets * (20 + 32) - 2 * 8 * int(opened["ActiveOpens"])
+
+
+def loopback_traffic() -> tuple[int, int]:
+    """Return the bytes, with IP's headers, and the packets that have gone over this thread's loopback."""
+    counted = dict(line.split(":") for line in Path("/proc/thread-self/net/dev").read_text().splitlines()[2:])
+    told = next(told for name, told in counted.items() if name.strip() == "lo")
+    num_bytes, num_packets, *_ = map(int, told.split())
+    return num_bytes, num_packets
 
 
 def _snmp() -> Iterator[tuple[str, dict[str, str]]]:

@@ -1,4 +1,7 @@
-"""A method that computes nothing, to measure everything else: 10 x 50 values, counts and ids travel each way."""
+"""A method that computes nothing, to measure everything else: values, counts and ids travel each way.
+
+The values are as many as the run has classes, each as wide as its features: 10 x 50 where it says nothing else.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,8 @@ from typing import Any
 import numpy as np
 
 from models.methods.api import Client, Exchange, Facts, Method, Server, Update
-from models.spec import Positive, Section
+from models.spec import Positive, RunSpec, Section
 from wire.payload import Record, class_ids, counts, values
-
-NUM_CLASSES = 10
-FEATURE_DIM = 50
 
 
 class Config(Section, frozen=True):
@@ -31,23 +31,28 @@ class Prototypes(Record):
 
 
 @functools.cache
-def some_prototypes() -> Prototypes:
-    """Return a record of the size that is measured, always the same."""
-    prototypes = np.linspace(-1.0, 1.0, NUM_CLASSES * FEATURE_DIM, dtype=np.float32).reshape(NUM_CLASSES, FEATURE_DIM)
-    return Prototypes(prototypes, np.arange(NUM_CLASSES, dtype=np.uint32), np.arange(NUM_CLASSES, dtype=np.uint16))
+def some_prototypes(num_classes: int = 10, feature_dim: int = 50) -> Prototypes:
+    """Return a record of this size, always the same, of fewer samples of a class than any client has."""
+    prototypes_CD = np.linspace(-1.0, 1.0, num_classes * feature_dim, dtype=np.float32).reshape(num_classes, -1)
+    classes = np.arange(num_classes, dtype=np.uint16)
+    return Prototypes(prototypes_CD, (classes % 10).astype(np.uint32), classes)
+
+
+def _prototypes_of(spec: RunSpec) -> Prototypes:
+    return some_prototypes(spec.num_classes, spec.model.feature_dim)
 
 
 class NoopServer(Server):
     """Sums what comes, so that every update is decoded, and sends the same in every round."""
 
     def configure(self, round: int, exchange: str) -> Record:
-        return some_prototypes()
+        return _prototypes_of(self.spec)
 
     def aggregate(self, round: int, exchange: str, updates: Iterator[Update]) -> Mapping[str, float]:
         return {"total": float(sum(update.record.prototypes.sum(dtype=np.float64) for update in updates))}
 
     def arrays(self) -> Mapping[str, np.ndarray]:
-        return {"prototypes": some_prototypes().prototypes}
+        return {"prototypes": _prototypes_of(self.spec).prototypes}
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
         pass
@@ -63,7 +68,7 @@ class NoopClient(Client):
         return 0.0
 
     def uplink(self, exchange: str) -> Record:
-        return some_prototypes()
+        return _prototypes_of(self.spec)
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {}
@@ -73,7 +78,7 @@ class NoopClient(Client):
 
 
 def _sizes(facts: Facts) -> dict[str, int]:
-    return {"C": NUM_CLASSES, "D": FEATURE_DIM}
+    return {"C": facts.num_classes, "D": facts.feature_dim}
 
 
 METHOD = Method(

@@ -34,7 +34,7 @@ def _size(universe: int, density: float) -> Figure:
     entropy = _entropy_bytes(universe, count)
     most = math.floor((1.03 if density <= 0.3 else 1.045) * entropy + 8)
     name = f"{count:,} of {universe:,}"
-    return Figure.of(name, "bytes", sizes, target=most + 1, limit=entropy, limit_name=f"entropy {entropy:,.0f}")
+    return Figure.of(name, "bytes", sizes, target=most + 1, limit=entropy, limit_name="entropy")
 
 
 def _times(density: float) -> list[Figure]:
