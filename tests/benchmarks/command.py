@@ -28,7 +28,7 @@ def main(group: Group, package: str, names: Sequence[str], on_request: Sequence[
     args = _arguments(package, names, on_request)
     if args.list:
         for name in (*names, *on_request):
-            print(f"{name:14s}{_title(import_module(f'{package}.{name}'))}")
+            print(f"{name:16s}{_title(import_module(f'{package}.{name}'))}")
         return 0
     outcomes = [_run(group, package, name, args.results) for name in args.names or names]
     return 0 if all(outcomes) else 1
