@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.up-to-date
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow test-install chaos lint bench fuzz dist
+.PHONY: help install demo test test-slow test-install chaos lint bench bench-papers fuzz dist
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ lint: $(STAMP)  ## check style, types and dependency rules only
 
 bench: $(STAMP)  ## run the benchmarks and print their figures
 	@$(BIN)/python -m tests.benchmarks
+
+bench-papers: $(STAMP)  ## repeat a paper's table: TABLE=fedpa SCALE=cpu, or gpu; without TABLE list them
+	@$(BIN)/python -m tests.benchmarks.papers $(TABLE) --scale $(or $(SCALE),cpu)
 
 fuzz: $(STAMP)  ## look for bytes that the coordinator does not survive, 2,000,000 inputs
 	@$(BIN)/python -m pip install -qq --group fuzz

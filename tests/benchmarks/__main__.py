@@ -23,7 +23,7 @@ from tests.benchmarks.figure import Skipped, table
 BENCHMARKS = (
     "main_job", "startup", "coordination", "overhead", "indices", "memory_flat", "partition", "mnist_split",
     "simulator", "encryption", "flood", "refusals", "live_page", "torch_free", "crowd", "restart", "measuring",
-    "standing",
+    "standing", "methods",
 )  # fmt: skip
 """Each is a module beside this one, with a `run` that takes a folder and returns figures."""
 
