@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from models import methods
+from models import methods, seeding
 from models.generative import GenerativePrototypes
 from models.methods.api import Server, Update
 from models.methods.fedtgp import Uplink as Prototypes
@@ -42,7 +42,8 @@ SPARSE = (
 
 
 def run(out: Path) -> list[Figure]:
-    """Return times, memory, distances of masks, and bytes."""
+    """Return times on one thread, memory, distances of masks, and bytes."""
+    seeding.set_threads(1)
     fusions = [figure for case in FUSIONS for figure in _fusion(*case)]
     return [*_masks(), *_trained_prototypes(), *fusions, _sampling(), *_bytes_beside(out)]
 
@@ -67,7 +68,7 @@ def _distances(kept_CS: np.ndarray, feature_dim: int) -> np.ndarray:
 
 
 def _trained_prototypes() -> list[Figure]:
-    """Return how long FedTGP's server half takes for a round of 100 classes, on one thread."""
+    """Return how long FedTGP's server half takes for a round of 100 classes."""
     return [
         Figure.of(f"fedtgp's server half, K = 100, 20 clients, d = {dim}", "s", [_trained_s(dim)], target=target)
         for dim, target in ((500, 20.0), (50, 4.0))

@@ -44,6 +44,7 @@ def test_every_row_is_a_run_and_every_order_is_of_rows(name: str, scale: Scale) 
         assert {each for names_in_order in federation.orders for each in names_in_order} <= set(names)
         for row in federation.rows:
             config = load(None, federation.settings_of(row, 0, Path("files")))
+            assert config.spec("run", [str(label) for label in range(10)]).num_rounds == config.run.num_rounds
             assert (config.training.device == "cuda") is (scale == "gpu")
 
 

@@ -13,6 +13,8 @@ from tests.benchmarks.result import Claim, Findings, Result, Table
 SIMULATED_S = "simulated_s"
 """How long all runs of a result took, in seconds, among what is told of the machine."""
 
+WAYS = ("uplink", "downlink")
+
 
 def measured(name: str, scale: Scale, title: str, table: PaperTable, runs: Runs) -> Result:
     """Run a table, but for what is there already, and return what is to be kept of it.
@@ -70,9 +72,6 @@ def _cells(outcome: Outcome, measures: Sequence[Measure]) -> list[str]:
     sent = [statistics.mean(run.per_round(way, "encoded_bytes") for run in outcome.runs) for way in WAYS]
     accuracies = [spread(outcome.percent(measure)) for measure in measures]
     return [outcome.row.name, *accuracies, paper, rounds, *(f"{each:,.0f}" for each in sent)]
-
-
-WAYS = ("uplink", "downlink")
 
 
 def spread(samples: Sequence[float]) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -94,9 +94,10 @@ class Runs:
 
     def get(self, settings: Sequence[str]) -> Run:
         """Return the run with these settings, which may take hours."""
-        run = self._kept.get(identity(settings)) or self._simulate(settings)
-        self._kept[identity(settings)] = run
-        return run
+        key = identity(settings)
+        if key not in self._kept:
+            self._kept[key] = self._simulate(settings)
+        return self._kept[key]
 
     def metrics(self, run: Run) -> list[dict[str, Any]]:
         """Return what the method told of each exchange; nothing if the run's own folder is gone."""
@@ -162,7 +163,7 @@ class PaperTable:
 
     about: Sequence[str]
     federations: Sequence[Federation]
-    measures: Sequence[Measure] = field(default=(BEST, LAST))
+    measures: Sequence[Measure] = (BEST, LAST)
 
 
 def run(federation: Federation, runs: Runs) -> list[Outcome]:
