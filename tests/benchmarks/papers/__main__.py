@@ -62,9 +62,10 @@ def _print_settings(name: str, scale: Scale, runs: Runs) -> None:
 
 def _list(names: Sequence[str]) -> None:
     """Print each table's name, what it is, and how long its runs took where they are kept."""
-    took = {result.name: result.machine[findings.SIMULATED_S] for result in read_all() if result.group == "papers"}
+    results = {result.name: result for result in read_all()}
     for name in names:
-        print(f"{name:20s}{tables.title(name)}; took {took.get(name, 'unknown')} s")
+        took = f"{results[name].machine[findings.SIMULATED_S]} s" if name in results else "no result yet"
+        print(f"{name:20s}{tables.title(name)} ({took})")
 
 
 def _arguments() -> argparse.Namespace:

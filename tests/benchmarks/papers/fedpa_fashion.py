@@ -30,4 +30,4 @@ def table(scale: Scale) -> PaperTable:
         )
         for alpha, paper in PAPER.items()
     ]
-    return PaperTable([fedpa.ABOUT, code], federations)
+    return PaperTable([fedpa.ABOUT, code, *([fedpa.SMALLER] if scale == "cpu" else [])], federations)

@@ -7,13 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from tests.benchmarks.papers import study
 from tests.benchmarks.papers.order import order
-from tests.benchmarks.papers.study import Federation, Measure, Outcome, PaperTable, Runs, Scale
+from tests.benchmarks.papers.study import WAYS, Federation, Measure, Outcome, PaperTable, Runs, Scale
 from tests.benchmarks.result import Claim, Findings, Result, Table
 
 SIMULATED_S = "simulated_s"
 """How long all runs of a result took, in seconds, among what is told of the machine."""
-
-WAYS = ("uplink", "downlink")
 
 
 def measured(name: str, scale: Scale, title: str, table: PaperTable, runs: Runs) -> Result:

@@ -22,6 +22,8 @@ Scale = Literal["cpu", "gpu"]
 
 CUDA = ("training.device=cuda",)
 
+WAYS = ("uplink", "downlink")
+
 TIMEOUT_S = 24 * 3600.0
 """No run takes longer."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.benchmarks.papers.samples import CIFAR10, DIGITS, THINNED_MNIST
-from tests.benchmarks.papers.study import CUDA, Federation, Outcome, PaperTable, Row, Runs, Scale
+from tests.benchmarks.papers.study import CUDA, WAYS, Federation, Outcome, PaperTable, Row, Runs, Scale
 from tests.benchmarks.result import Claim, Findings
 
 SETTINGS = (
@@ -98,9 +98,7 @@ def _costs(outcomes: Sequence[Outcome], runs: Runs) -> Findings:
     named = {outcome.row.name: outcome.runs[0] for outcome in outcomes}
     claims = []
     for whole, sparse in (("FedProto", "FP, both"), ("FedTGP", "FT, both")):
-        ways = {
-            way: [named[name].per_round(way, "elements") for name in (whole, sparse)] for way in ("uplink", "downlink")
-        }
+        ways = {way: [named[name].per_round(way, "elements") for name in (whole, sparse)] for way in WAYS}
         seen = ", ".join(f"{way} {more:,.0f} to {fewer:,.0f}" for way, (more, fewer) in ways.items())
         is_ten = all(more == 10 * fewer for more, fewer in ways.values())
         claims.append(Claim(f"{whole} sends 10 times the elements of {sparse}", is_ten, f"a round, seed 0: {seen}"))

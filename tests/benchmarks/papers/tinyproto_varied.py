@@ -15,10 +15,10 @@ COLUMNS: dict[str, tuple[tuple[str, ...], tuple[float, ...]]] = {
 }
 """What each column varies, and the paper's accuracies of FedProto, FedTGP, TinyProto-FP and -FT on CIFAR-100."""
 
-SMALL = ("run.num_rounds=20", "data.min_size=1", "training.threads=1")
+SMALL = ("run.num_rounds=10", "data.min_size=1", "training.threads=1")
 
 SMALLER = (
-    "At this scale: scikit-learn's digits, 20 rounds of one small net, one seed. The paper's accuracies are for "
+    "At this scale: scikit-learn's digits, 10 rounds of one small net, one seed. The paper's accuracies are for "
     "CIFAR-100; those for 50 clients are the same as those of its Table 1 for 20."
 )
 
