@@ -57,19 +57,20 @@ def _findings(federation: Federation, outcomes: Sequence[Outcome], measures: Seq
 
 
 def _table(federation: Federation, outcomes: Sequence[Outcome], measures: Sequence[Measure]) -> Table:
-    header = ["", *(f"{each.name} %" for each in measures), "paper %", "rounds", "bytes up", "bytes down"]
+    paper = ["paper %"] if any(row.paper is not None for row in federation.rows) else []
+    header = ["", *(f"{each.name} %" for each in measures), *paper, "rounds", "bytes up", "bytes down"]
     note = "Bytes: encoded, of an average round, all clients together."
     if federation.num_seeds > 1:
         note = f"Means of {federation.num_seeds} seeds ± half their spread. {note}"
-    return Table(federation.title, header, [_cells(outcome, measures) for outcome in outcomes], note)
+    return Table(federation.title, header, [_cells(each, measures, bool(paper)) for each in outcomes], note)
 
 
-def _cells(outcome: Outcome, measures: Sequence[Measure]) -> list[str]:
-    paper = "" if outcome.row.paper is None else f"{outcome.row.paper:.2f}"
+def _cells(outcome: Outcome, measures: Sequence[Measure], with_paper: bool) -> list[str]:
+    paper = ["" if outcome.row.paper is None else f"{outcome.row.paper:.2f}"] if with_paper else []
     rounds = str(outcome.runs[0].summary["rounds_completed"])
     sent = [statistics.mean(run.per_round(way, "encoded_bytes") for run in outcome.runs) for way in WAYS]
     accuracies = [spread(outcome.percent(measure)) for measure in measures]
-    return [outcome.row.name, *accuracies, paper, rounds, *(f"{each:,.0f}" for each in sent)]
+    return [outcome.row.name, *accuracies, *paper, rounds, *(f"{each:,.0f}" for each in sent)]
 
 
 def spread(samples: Sequence[float]) -> str:
