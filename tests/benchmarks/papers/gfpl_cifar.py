@@ -15,7 +15,7 @@ SETTINGS = (
     "training.batch_size=32",
 )
 
-SMALL = ("model.feature_dim=50", "data.test_shots=40", "run.num_rounds=30")
+SMALL = ("model.feature_dim=50", "data.shots=50", "data.test_shots=40", "run.num_rounds=20")
 WHOLE = ("model.name=resnet18", "model.feature_dim=512", "run.num_rounds=100", *CUDA)
 WIDE = ("method.projection_dim=128",)
 
@@ -41,8 +41,8 @@ ABOUT = (
     "FedProto's, begins with ImageNet's weights: its level is out of reach."
 )
 SMALLER = (
-    "At this scale: w = 4, 30 rounds, a net of two convolutions instead of ResNet18, one seed, 40 test samples of a "
-    "class."
+    "At this scale: w = 4, 50 shots, 20 rounds of which two exchange mixtures, a net of two convolutions instead of "
+    "ResNet18, one seed, 40 test samples of a class."
 )
 
 

@@ -18,8 +18,8 @@ COLUMNS: dict[str, tuple[tuple[str, ...], tuple[float, ...]]] = {
 SMALL = ("run.num_rounds=10", "data.min_size=1", "training.threads=1")
 
 SMALLER = (
-    "At this scale: scikit-learn's digits, 10 rounds of one small net, one seed. The paper's accuracies are for "
-    "CIFAR-100; those for 50 clients are the same as those of its Table 1 for 20."
+    "At this scale: scikit-learn's digits, 10 rounds of one small net, one seed, too few to tell methods apart. The "
+    "paper's accuracies are for CIFAR-100; those for 50 clients are the same as those of its Table 1 for 20."
 )
 
 ORDER = ("TinyProto-FT", "FedTGP", "FedProto")
