@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.up-to-date
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow test-install chaos lint bench bench-limits fuzz dist
+.PHONY: help install demo test test-slow test-install chaos lint bench bench-limits bench-papers fuzz dist
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ bench: $(STAMP)  ## run the benchmarks, print their figures and keep them in tes
 
 bench-limits: $(STAMP)  ## likewise, each figure beside the least that this machine can do
 	@$(BIN)/python -m tests.benchmarks.limits
+
+bench-papers: $(STAMP)  ## repeat a paper's table: TABLE=fedpa SCALE=cpu, or gpu; without TABLE list them
+	@$(BIN)/python -m tests.benchmarks.papers $(TABLE) --scale $(or $(SCALE),cpu)
 
 fuzz: $(STAMP)  ## look for bytes that the coordinator does not survive, 2,000,000 inputs
 	@$(BIN)/python -m pip install -qq --group fuzz

@@ -12,7 +12,7 @@ from tests.benchmarks.command import main
 BENCHMARKS = (
     "main_job", "startup", "coordination", "overhead", "memory_flat", "partition", "mnist_split",
     "simulator", "encryption", "flood", "refusals", "live_page", "torch_free", "crowd", "restart", "measuring",
-    "standing", "simulator_scale",
+    "standing", "simulator_scale", "methods",
 )  # fmt: skip
 
 ON_REQUEST = ("headcal",)

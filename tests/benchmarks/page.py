@@ -12,7 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tests.benchmarks.figure import Figure, shown_number, shown_ratio
-from tests.benchmarks.papers.not_run import NOT_RUN
+from tests.benchmarks.papers.not_run import not_run
+from tests.benchmarks.papers.order import RULE
 from tests.benchmarks.result import RESULTS, Claim, Findings, Group, Plot, Result, Table, read_all
 
 PAGE = Path(__file__).parents[2] / "BENCHMARKS.md"
@@ -33,6 +34,9 @@ GROUPS: dict[Group, str] = {
     "papers": "The papers' tables",
     "runtime": "The runtime's own figures",
 }
+
+NOTES: dict[Group, str] = {"papers": RULE}
+"""What stands below a title."""
 
 SIZE_INCHES = (6.4, 4.0)
 
@@ -55,8 +59,9 @@ def page(results: Sequence[Result]) -> str:
     for group, title in GROUPS.items():
         own = [result for result in results if result.group == group]
         parts += [f"## {title}\n"] if own else []
+        parts += [f"{NOTES[group]}\n"] if own and group in NOTES else []
         parts += map(_section, own)
-    parts += ["## Not run\n", _markdown(Table("", ["what", "why"], [list(each) for each in NOT_RUN]))]
+    parts += ["## Not run\n", _markdown(Table("", ["what", "why"], not_run({result.name for result in results})))]
     return "\n".join(parts)
 
 

@@ -1,33 +1,33 @@
-"""FedPA's table on Fashion-MNIST, spread by Dirichlet 0.3 and 1.0, in the setting of the study `fedpa`."""
+"""FedPA, Table II: FedAvg, FedProx, FedGen and FedPA on Fashion-MNIST, Dirichlet 0.3 and 1."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from tests.benchmarks.figure import Figure
-from tests.benchmarks.papers import fedpa, study
-from tests.benchmarks.papers.refprotofl import DATA, fashion_mnist
+from tests.benchmarks.papers import fedpa
+from tests.benchmarks.papers.samples import FASHION_MNIST
+from tests.benchmarks.papers.study import CUDA, Federation, PaperTable, Scale
 
 PAPER = {
-    0.3: {"FedAvg": "84.36 / 83.5", "FedProx": "84.58", "FedGen": "85.26 / 84.6", "FedPA": "85.52 / 85.2"},
-    1.0: {"FedAvg": "86.31 / 83.8", "FedProx": "86.19", "FedGen": "86.90 / 84.8", "FedPA": "87.41 / 85.4"},
+    "0.3": {"FedAvg": 84.36, "FedProx": 84.58, "FedGen": 85.26, "FedPA": 85.52},
+    "1.0": {"FedAvg": 86.31, "FedProx": 86.19, "FedGen": 86.90, "FedPA": 87.41},
 }
-"""By alpha: FedPA's paper, and one seed of its authors' code."""
+"""By the parameter of Dirichlet's distribution."""
 
 
-def run(out: Path, full: bool) -> list[Figure]:
-    """Print a table for each alpha.
-
-    Raises:
-        Skipped: Fashion-MNIST is not there.
-    """
-    fashion_mnist()
-    data = ["data.dataset=fashion-mnist", f"data.root={DATA}", "data.pool=train", *fedpa.SETTINGS]
-    seeds = fedpa.SEEDS if full else fedpa.SEEDS[:1]
-    results = []
-    for alpha, paper in PAPER.items():
-        settings = {name: [f"method.name={method}", f"data.alpha={alpha}"] for name, method in fedpa.METHODS.items()}
-        rows = [study.Row(f"{name}, alpha = {alpha}", settings[name], paper[name]) for name in settings]
-        results += study.run(rows, seeds, data, out)
-    print("paper %: FedPA's, and behind / one seed of its authors' code", flush=True)
-    return study.figures(results)
+def table(scale: Scale) -> PaperTable:
+    """Return the paper's setting, with one seed or three."""
+    own, num_seeds = ((), 1) if scale == "cpu" else (CUDA, 3)
+    code = (
+        "One seed of its authors' code has 83.5, 84.6 and 85.2 for FedAvg, FedGen and FedPA, with 1: 83.8, 84.8, 85.4."
+    )
+    federations = [
+        Federation(
+            f"Dirichlet {alpha}",
+            FASHION_MNIST,
+            (*fedpa.SETTINGS, f"data.alpha={alpha}", *own),
+            fedpa.rows(paper),
+            [fedpa.ORDER],
+            num_seeds,
+        )
+        for alpha, paper in PAPER.items()
+    ]
+    return PaperTable([fedpa.ABOUT, code, *([fedpa.SMALLER] if scale == "cpu" else [])], federations)

@@ -1,66 +1,46 @@
-"""How far apart FedPA's generated features lie, within a class and between classes, round by round on MNIST.
-
-The paper's figures are EMNIST's, measured on a plane that features were projected to, so their ratio alone compares;
-the setting is that of the study `fedpa`.
-"""
+"""FedPA, Table V: how far apart generated features are, within and between classes, on MNIST instead of EMNIST."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
 
-import numpy as np
-
-from coordinator.config import load
-from models.methods.fedpa import Config
-from models.methods.fedpa.generator_training import GeneratorTraining
-from tests.benchmarks import job
-from tests.benchmarks.figure import Figure
 from tests.benchmarks.papers import fedpa
-from tests.integration.processes import booked
+from tests.benchmarks.papers.samples import MNIST
+from tests.benchmarks.papers.study import CUDA, Federation, Outcome, PaperTable, Row, Runs, Scale
+from tests.benchmarks.result import Claim, Findings, Table
 
 NUM_ROUNDS = 10
 
 PAPER = {
-    0.1: {0: (27.898, 27.351), 2: (16.673, 40.106), 3: (7.626, 44.693), 10: (2.262, 53.056)},
-    0.4: {0: (27.898, 27.351), 2: (17.227, 39.785), 3: (6.987, 44.571), 10: (2.241, 52.454)},
-    0.7: {0: (27.898, 27.351), 2: (16.328, 40.558), 3: (7.215, 45.525), 10: (2.305, 54.133)},
-    1.0: {0: (27.898, 27.351), 2: (14.244, 40.731), 3: (6.431, 43.939), 10: (2.280, 52.811)},
+    "0.1": {2: (16.673, 40.106), 3: (7.626, 44.693), 10: (2.262, 53.056)},
+    "0.4": {2: (17.227, 39.785), 3: (6.987, 44.571), 10: (2.241, 52.454)},
+    "0.7": {2: (16.328, 40.558), 3: (7.215, 45.525), 10: (2.305, 54.133)},
+    "1.0": {2: (14.244, 40.731), 3: (6.431, 43.939), 10: (2.280, 52.811)},
 }
-"""Distances within and between classes, by alpha and round; in round 0 the generator is untrained."""
+"""Distances within and between classes, by the parameter of Dirichlet's distribution and the round."""
 
 
-def run(out: Path, full: bool) -> list[Figure]:
-    """Print the distances of each round; `--full` changes nothing.
-
-    Raises:
-        Skipped: the file of MNIST is not there.
-    """
-    data, figures = fedpa.mnist(out), []
-    print(f"{'alpha':>5s} {'round':>5s}  {'within':>7s} {'between':>7s} {'ratio':>5s}  paper: within, between, ratio")
-    for alpha, paper in PAPER.items():
-        settings = [*data, *fedpa.SETTINGS, "method.name=fedpa", f"data.alpha={alpha}", f"run.num_rounds={NUM_ROUNDS}"]
-        for round, (intra, inter) in enumerate([_untrained(settings), *_trained(settings, out)]):
-            theirs = (
-                "{:7.3f} {:7.3f} {:5.2f}".format(*paper[round], np.divide(*paper[round][::-1]))
-                if round in paper
-                else ""
-            )
-            print(
-                f"{alpha:5} {round:5d}  {intra:7.3f} {inter:7.3f} {inter / intra:5.2f}  {theirs}".rstrip(), flush=True
-            )
-        figures.append(Figure.of(f"alpha {alpha}: between over within, round {NUM_ROUNDS}", "", [inter / intra]))
-    return figures
+def table(scale: Scale) -> PaperTable:
+    """Return the paper's setting; both scales have one seed."""
+    rows = [Row(f"Dirichlet {alpha}", ["method.name=fedpa", f"data.alpha={alpha}"]) for alpha in PAPER]
+    settings = (*fedpa.SETTINGS, f"run.num_rounds={NUM_ROUNDS}", *(CUDA if scale == "gpu" else ()))
+    about = "The paper's distances are on a plane that features were projected to, so only their ratio compares."
+    return PaperTable([fedpa.ABOUT, about], [Federation("MNIST", MNIST, settings, rows, more=_distances)], measures=())
 
 
-def _untrained(settings: list[str]) -> tuple[float, float]:
-    """Return the distances of features from the generator that a run begins with."""
-    spec = load(None, settings).spec("untrained", [str(label) for label in range(10)])
-    told = GeneratorTraining(spec, Config()).describe(np.arange(10))
-    return told["intra_class_distance"], told["inter_class_distance"]
+def _distances(outcomes: Sequence[Outcome], runs: Runs) -> Findings:
+    """Find the distances of the rounds that the paper has, and whether classes draw apart."""
+    header = ["", "round", "within", "between", "ratio", "paper's within", "between", "ratio"]
+    lines, claims = [], []
+    for outcome, paper in zip(outcomes, PAPER.values(), strict=True):
+        told = [(each["intra_class_distance"], each["inter_class_distance"]) for each in runs.metrics(outcome.runs[0])]
+        shown = [[outcome.row.name, str(round), *_cells(*told[round - 1]), *_cells(*paper[round])] for round in paper]
+        lines += shown
+        ratios = [between / within for within, between in told]
+        apart = f"{outcome.row.name}: classes are further apart in round {NUM_ROUNDS} than in round 1"
+        claims.append(Claim(apart, ratios[-1] > ratios[0], f"ratios {ratios[0]:.2f}, {ratios[-1]:.2f}"))
+    return Findings(tables=[Table("Distances of generated features", header, lines)], claims=claims)
 
 
-def _trained(settings: list[str], out: Path) -> list[tuple[float, float]]:
-    """Simulate a run and return the distances after each round."""
-    folder = job.run(settings, out, command="simulate").folder
-    told = [line["metrics"] for line in booked(folder) if line["kind"] == "exchange" and line["metrics"]]
-    return [(metrics["intra_class_distance"], metrics["inter_class_distance"]) for metrics in told]
+def _cells(within: float, between: float) -> list[str]:
+    return [f"{within:.3f}", f"{between:.3f}", f"{between / within:.2f}"]

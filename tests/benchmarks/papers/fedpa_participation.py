@@ -1,35 +1,38 @@
-"""FedPA's table of participation: a tenth, half and four fifths of the clients in a round, on MNIST.
-
-The paper's figures are EMNIST's and serve for comparison of the order only; the setting is that of the study `fedpa`.
-"""
+"""FedPA, Table III: a tenth, half and four fifths of the clients in a round, on MNIST instead of EMNIST."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from tests.benchmarks.figure import Figure
-from tests.benchmarks.papers import fedpa, study
+from tests.benchmarks.papers import fedpa
+from tests.benchmarks.papers.samples import MNIST
+from tests.benchmarks.papers.study import CUDA, Federation, PaperTable, Row, Scale
 
 PAPER = {
-    0.1: {"FedAvg": "66.39", "FedGen": "69.46", "FedPA": "74.00"},
-    0.5: {"FedAvg": "70.13", "FedGen": "75.59", "FedPA": "77.14"},
-    0.8: {"FedAvg": "70.87", "FedGen": "76.21", "FedPA": "78.35"},
+    "FedAvg": {"0.1": 66.39, "0.5": 70.13, "0.8": 70.87},
+    "FedGen": {"0.1": 69.46, "0.5": 75.59, "0.8": 76.21},
+    "FedPA": {"0.1": 74.00, "0.5": 77.14, "0.8": 78.35},
 }
 """On EMNIST, by the share of clients in a round."""
 
+SHARES = ("0.8", "0.5", "0.1")
 
-def run(out: Path, full: bool) -> list[Figure]:
-    """Print one table of all shares and methods.
 
-    Raises:
-        Skipped: the file of MNIST is not there.
-    """
+def table(scale: Scale) -> PaperTable:
+    """Return the paper's setting, with one seed or three."""
+    own, num_seeds = ((), 1) if scale == "cpu" else (CUDA, 3)
     rows = [
-        study.Row(f"{name}, C = {share}", [f"method.name={fedpa.METHODS[name]}", f"round.fraction={share}"], accuracy)
-        for share, paper in PAPER.items()
-        for name, accuracy in paper.items()
+        Row(_name(method, share), [f"method.name={fedpa.METHODS[method]}", f"round.fraction={share}"], accuracy)
+        for method, paper in PAPER.items()
+        for share, accuracy in paper.items()
     ]
-    common = [*fedpa.mnist(out), "data.alpha=0.1", *(one for one in fedpa.SETTINGS if "fraction" not in one)]
-    results = study.run(rows, fedpa.SEEDS if full else fedpa.SEEDS[:1], common, out)
-    print("paper %: on EMNIST", flush=True)
-    return study.figures(results)
+    orders = [
+        *([_name(method, share) for method in fedpa.ORDER] for share in SHARES),
+        *([_name(method, share) for share in SHARES] for method in PAPER),
+    ]
+    settings = (*fedpa.SETTINGS, *own)
+    federation = Federation("MNIST, Dirichlet 0.1, by the share C", MNIST, settings, rows, orders, num_seeds)
+    about = "The paper's accuracies are EMNIST's: only the order compares."
+    return PaperTable([fedpa.ABOUT, about, *([fedpa.SMALLER] if scale == "cpu" else [])], [federation])
+
+
+def _name(method: str, share: str) -> str:
+    return f"{method}, C = {share}"

@@ -1,116 +1,185 @@
-"""A study: the same federation trained by several methods and seeds in the simulator, as a table beside a paper's.
+"""What a paper's table is here: federations, each trained by several methods and seeds in the simulator.
 
-A run that is over leaves its summary in the study's folder, so a study that was stopped goes on where it was.
+A run that is over is kept in a folder, and found there again by its settings.
 """
 
 from __future__ import annotations
 
 import json
-import re
-import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
 
 from tests.benchmarks import job
-from tests.benchmarks.figure import Figure
+from tests.benchmarks.papers.samples import FOLDER, Samples
+from tests.benchmarks.result import Findings
 
-TIMEOUT_S = 4 * 3600.0
-"""No run of a study takes longer."""
+Scale = Literal["cpu", "gpu"]
+"""A stated smaller one, or the paper's own, which needs CUDA."""
+
+CUDA = ("training.device=cuda",)
+
+WAYS = ("uplink", "downlink")
+
+TIMEOUT_S = 24 * 3600.0
+"""No run takes longer."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a study's table: its name, its settings, and what a paper says of its accuracy, in percent."""
+    """One line of a table: its name, its settings, and the accuracy that the paper has for it, in percent."""
 
     name: str
     settings: Sequence[str]
-    paper: str = ""
+    paper: float | None = None
 
 
 @dataclass(frozen=True)
-class Result:
-    """A row's summaries, one per seed, and how long each run took."""
+class Measure:
+    """What is taken of a run's summary, as a share, and how that is called."""
 
-    row: Row
-    summaries: list[dict[str, Any]] = field(default_factory=list)
-    walls_s: list[float] = field(default_factory=list)
+    name: str
+    of: Callable[[dict[str, Any]], float]
 
-    def best(self, rule: str = "") -> list[float]:
-        """Return the best accuracy of each seed, by this rule or the headline one, in percent."""
-        found = [summary["accuracy_by_rule"][rule] if rule else summary["accuracy"] for summary in self.summaries]
-        return [100 * accuracy["best"] for accuracy in found]
 
-    def last(self) -> list[float]:
-        """Return the last accuracy of each seed by the headline rule, in percent."""
-        return [100 * summary["accuracy"]["last"] for summary in self.summaries]
+BEST = Measure("best round", lambda summary: float(summary["accuracy"]["best"]))
+LAST = Measure("last round", lambda summary: float(summary["accuracy"]["last"]))
+
+
+class Run(msgspec.Struct, frozen=True):
+    """A run that is over; `settings` are each a `table.key=value`."""
+
+    settings: list[str]
+    wall_s: float
+    summary: dict[str, Any]
+
+    @property
+    def date(self) -> str:
+        """Its day, as YYYY-MM-DD."""
+        day = self.summary["run_id"].rsplit("-", 3)[1]
+        return f"{day[:4]}-{day[4:6]}-{day[6:]}"
+
+    @property
+    def num_tests(self) -> int:
+        """How many samples it was tested on; those that all clients are tested on count once."""
+        own = [client["num_test"] for client in self.summary["clients"].values()]
+        return max(own) if "evaluation.test=global" in self.settings else sum(own)
 
     def per_round(self, way: str, unit: str) -> float:
-        """Return `elements`, `payload_bytes` or `encoded_bytes` of an average round, all clients together."""
-        sent = [int(summary[way][unit]) / int(summary["rounds_completed"]) for summary in self.summaries]
-        return statistics.mean(sent)
+        """Return `elements` or `encoded_bytes` of an average round, up or down, all clients together."""
+        return float(self.summary[way][unit]) / int(self.summary["rounds_completed"])
 
 
-def run(rows: Sequence[Row], seeds: Sequence[int], common: Sequence[str], out: Path) -> list[Result]:
-    """Simulate every row with every seed, say what came out as it comes, and print the table."""
-    results = []
-    for row in rows:
-        result = Result(row)
-        for seed in seeds:
-            summary, wall_s = _simulate(row, seed, common, out)
-            result.summaries.append(summary)
-            result.walls_s.append(wall_s)
-            print(f"  {row.name}, seed {seed}: best {result.best()[-1]:.2f} %, {wall_s:.0f} s", flush=True)
-        results.append(result)
-    print(table(results), flush=True)
-    return results
+@dataclass(frozen=True)
+class Outcome:
+    """A row and its runs, one for each seed."""
+
+    row: Row
+    runs: Sequence[Run]
+
+    def percent(self, measure: Measure) -> list[float]:
+        """Return the accuracy of each seed."""
+        return [100 * measure.of(run.summary) for run in self.runs]
 
 
-def figures(results: Sequence[Result]) -> list[Figure]:
-    """Return the accuracies and the time of each row, for the file."""
-    made = []
-    for result in results:
-        name = result.row.name
-        made += [Figure.of(f"{name}: best accuracy", "%", result.best())]
-        made += [Figure.of(f"{name}: last accuracy", "%", result.last())]
-        made += [Figure.of(f"{name}: wall time", "s", result.walls_s)]
-    return made
+class Runs:
+    """A folder of runs; what has been run with the same settings is not run again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        kept = [msgspec.json.decode(path.read_bytes(), type=Run) for path in folder.glob("*.json")]
+        self._kept = {identity(run.settings): run for run in kept}
+
+    def get(self, settings: Sequence[str]) -> Run:
+        """Return the run with these settings, which may take hours."""
+        key = identity(settings)
+        if key not in self._kept:
+            self._kept[key] = self._simulate(settings)
+        return self._kept[key]
+
+    def metrics(self, run: Run) -> list[dict[str, Any]]:
+        """Return what the method told of each exchange; nothing if the run's own folder is gone."""
+        path = self.folder / run.summary["run_id"] / "metrics.jsonl"
+        lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        return [line["metrics"] for line in lines if line["kind"] == "exchange" and line["metrics"]]
+
+    def _simulate(self, settings: Sequence[str]) -> Run:
+        done = job.run(settings, self.folder, command="simulate", timeout_s=TIMEOUT_S)
+        run = Run(list(settings), done.wall_s, done.summary)
+        (self.folder / f"{done.folder.name}.json").write_bytes(msgspec.json.encode(run))
+        return run
 
 
-def table(results: Sequence[Result]) -> str:
-    """Return accuracies as mean and spread over the seeds, and what an average round sends, as aligned lines."""
-    header = ("", "rule", "best %", "last %", "paper %", "elements up", "down", "encoded bytes up", "down", "s")
-    rows = [header, *(_cells(result) for result in results)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join([cells[0].ljust(widths[0]), *map(str.rjust, cells[1:], widths[1:])]).rstrip() for cells in rows]
-    note = "accuracies: mean +- half the spread over the seeds; elements and bytes: of an average round, all clients"
-    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:], note])
+def identity(settings: Sequence[str]) -> frozenset[tuple[str, str]]:
+    """Return what tells a run from others: the last value of each key, and of a path only its last part."""
+    pairs = (setting.split("=", 1) for setting in settings)
+    return frozenset({key: value.rpartition("/")[2] for key, value in pairs}.items())
 
 
-def _cells(result: Result) -> tuple[str, ...]:
-    sent = [
-        f"{result.per_round(way, unit):,.0f}"
-        for unit in ("elements", "encoded_bytes")
-        for way in ("uplink", "downlink")
-    ]
-    rule = str(result.summaries[0]["accuracy"]["rule"])
-    wall = f"{statistics.median(result.walls_s):.0f}"
-    return (result.row.name, rule, _spread(result.best()), _spread(result.last()), result.row.paper, *sent, wall)
+def no_more(outcomes: Sequence[Outcome], runs: Runs) -> Findings:
+    """Find nothing more in a federation's runs."""
+    return Findings()
 
 
-def _spread(samples: Sequence[float]) -> str:
-    mean = f"{statistics.mean(samples):.2f}"
-    return f"{mean} +- {(max(samples) - min(samples)) / 2:.2f}" if len(samples) > 1 else mean
+@dataclass(frozen=True)
+class Federation:
+    """Clients and their samples, and the rows of what they are trained by.
+
+    Attributes:
+        title: what it is, above its rows.
+        samples: its data set.
+        settings: those of all rows.
+        rows: the rows, which may settle otherwise.
+        orders: names of rows as the paper has them, the highest first.
+        num_seeds: how many seeds there are, from 0 on.
+        more: what else is found in the runs.
+    """
+
+    title: str
+    samples: Samples
+    settings: Sequence[str]
+    rows: Sequence[Row]
+    orders: Sequence[Sequence[str]] = ()
+    num_seeds: int = 1
+    more: Callable[[Sequence[Outcome], Runs], Findings] = no_more
+
+    def settings_of(self, row: Row, seed: int, folder: Path) -> list[str]:
+        """Return all settings of a run, whose samples are written to a folder."""
+        every = (*self.samples.settings, *self.settings, *row.settings, f"run.seed={seed}")
+        return [setting.replace(FOLDER, str(folder)) for setting in every]
 
 
-def _simulate(row: Row, seed: int, common: Sequence[str], out: Path) -> tuple[dict[str, Any], float]:
-    settings = [*common, *row.settings, f"run.seed={seed}"]
-    kept = out / f"{re.sub('[^a-z0-9]+', '-', row.name.lower())}-seed{seed}.json"
-    if kept.exists():
-        content = json.loads(kept.read_text())
-        if content["settings"] == settings:
-            return content["summary"], content["wall_s"]
-    done = job.run(settings, out, command="simulate", timeout_s=TIMEOUT_S)
-    kept.write_text(json.dumps({"settings": settings, "wall_s": done.wall_s, "summary": done.summary}))
-    return done.summary, done.wall_s
+@dataclass(frozen=True)
+class PaperTable:
+    """A paper's table or figure at a scale.
+
+    Attributes:
+        about: setting and scale, and what differs from the paper, a paragraph each.
+        federations: its parts.
+        measures: the accuracies that are told and compared.
+    """
+
+    about: Sequence[str]
+    federations: Sequence[Federation]
+    measures: Sequence[Measure] = (BEST, LAST)
+
+
+def run(federation: Federation, runs: Runs) -> list[Outcome]:
+    """Write the samples, run every row with every seed that is not there yet, and say what came out as it comes.
+
+    Raises:
+        Skipped: samples are missing.
+    """
+    federation.samples.write(runs.folder)
+    outcomes = []
+    for row in federation.rows:
+        made = []
+        for seed in range(federation.num_seeds):
+            made.append(runs.get(federation.settings_of(row, seed, runs.folder)))
+            print(f"  {federation.title}: {row.name}, seed {seed}: {made[-1].wall_s:.0f} s", flush=True)
+        outcomes.append(Outcome(row, made))
+    return outcomes

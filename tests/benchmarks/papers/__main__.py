@@ -1,0 +1,85 @@
+"""Repeats a paper's table, and keeps what came out in `tests/benchmarks/results/`.
+
+    python -m tests.benchmarks.papers [TABLE ...] [--scale cpu|gpu] [--out FOLDER] [--list] [--settings]
+
+Without a table it lists them. Runs are kept in FOLDER (by default `runs/papers`) and not made again there, so a table
+that was stopped goes on where it was. With `--settings` it prints what each row is run by, after the data files are
+written to FOLDER, for `coordinator simulate`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.benchmarks.figure import Skipped
+from tests.benchmarks.papers import findings, tables
+from tests.benchmarks.papers.study import Runs, Scale
+from tests.benchmarks.result import read_all, shown
+
+
+def main() -> int:
+    """Return 0 if all tables were made or skipped for a reason, whatever came out."""
+    args = _arguments()
+    if args.list or not args.tables:
+        _list(args.tables or tables.NAMES)
+        return 0
+    runs = Runs(args.out.resolve())
+    for name in args.tables:
+        print(f"\n{tables.title(name)}", flush=True)
+        try:
+            _print_settings(name, args.scale, runs) if args.settings else _make(name, args.scale, runs)
+        except Skipped as reason:
+            print(f"skipped: {reason}")
+    return 0
+
+
+def _make(name: str, scale: Scale, runs: Runs) -> None:
+    if scale == "gpu":
+        _require_cuda()
+    result = findings.measured(name, scale, tables.title(name), tables.find(name, scale), runs)
+    print(f"\n{shown(result.findings)}", flush=True)
+    result.write()
+
+
+def _require_cuda() -> None:
+    import torch
+
+    if not torch.cuda.is_available():
+        raise Skipped("torch sees no GPU here, which scale gpu needs")
+
+
+def _print_settings(name: str, scale: Scale, runs: Runs) -> None:
+    for federation in tables.find(name, scale).federations:
+        federation.samples.write(runs.folder)
+        for row in federation.rows:
+            words = [f"--set {shlex.quote(setting)}" for setting in federation.settings_of(row, 0, runs.folder)]
+            print(f"\n# {federation.title}: {row.name}; run.seed is below {federation.num_seeds}")
+            print(f"coordinator simulate {' '.join(words)}")
+
+
+def _list(names: Sequence[str]) -> None:
+    """Print each table's name, what it is, and how long its runs took where they are kept."""
+    results = {result.name: result for result in read_all()}
+    for name in names:
+        took = f"{results[name].machine[findings.SIMULATED_S]} s" if name in results else "no result yet"
+        print(f"{name:20s}{tables.title(name)} ({took})")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.papers", description="Repeat a paper's table.")
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help=", ".join(tables.NAMES))
+    parser.add_argument("--scale", choices=("cpu", "gpu"), default="cpu", help="a stated smaller one, or the paper's")
+    parser.add_argument("--out", type=Path, default=Path("runs/papers"), metavar="FOLDER", help="where runs are kept")
+    parser.add_argument("--list", action="store_true", help="list the tables")
+    parser.add_argument("--settings", action="store_true", help="print what each row is run by")
+    args = parser.parse_args()
+    if unknown := set(args.tables) - set(tables.NAMES):
+        parser.error(f"expected tables among {', '.join(tables.NAMES)}, got {', '.join(sorted(unknown))}")
+    return args
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
