@@ -7,6 +7,7 @@ Plots need matplotlib (the extra `bench`); without it those that are there stay.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,6 +39,8 @@ GROUPS: dict[Group, str] = {
 NOTES: dict[Group, str] = {"papers": RULE}
 """What stands below a title."""
 
+NOT_RUN = "Not run"
+
 SIZE_INCHES = (6.4, 4.0)
 
 
@@ -55,20 +58,35 @@ def main() -> int:
 
 def page(results: Sequence[Result]) -> str:
     """Return the page of these results."""
-    parts = [INTRODUCTION]
-    for group, title in GROUPS.items():
-        own = [result for result in results if result.group == group]
-        parts += [f"## {title}\n"] if own else []
-        parts += [f"{NOTES[group]}\n"] if own and group in NOTES else []
-        parts += map(_section, own)
-    parts += ["## Not run\n", _markdown(Table("", ["what", "why"], not_run({result.name for result in results})))]
+    groups = {group: [result for result in results if result.group == group] for group in GROUPS}
+    shown = {group: own for group, own in groups.items() if own}
+    parts = [INTRODUCTION, *_contents([*(GROUPS[group] for group in shown), NOT_RUN])]
+    for group, own in shown.items():
+        parts += [f"## {GROUPS[group]}\n"]
+        parts += [f"{NOTES[group]}\n"] if group in NOTES else []
+        parts += _group(own)
+    parts += [f"## {NOT_RUN}\n", _markdown(Table("", ["what", "why"], not_run({result.name for result in results})))]
     return "\n".join(parts)
 
 
-def _section(result: Result) -> str:
+def _contents(titles: Sequence[str]) -> list[str]:
+    return [*(f"- [{title}](#{_anchor(title)})" for title in titles), ""]
+
+
+def _group(results: Sequence[Result]) -> Iterator[str]:
+    """Yield the sections of a group, and before them what is the same in all of them."""
+    facts = [result.machine.items() for result in results]
+    common = [fact for fact in facts[0] if all(fact in other for other in facts)]
+    yield f"All of it with {_told(common)}.\n"
+    yield from _contents([result.title for result in results])
+    for result, own in zip(results, facts, strict=True):
+        yield _section(result, [fact for fact in own if fact not in common])
+
+
+def _section(result: Result, facts: Sequence[tuple[str, object]]) -> str:
     findings = result.findings
-    parts = [f"### {result.title}\n", f"`{result.command}`, {result.date}, {_machine(result)}\n"]
-    parts += [f"{paragraph}\n" for paragraph in findings.about]
+    measured = ", ".join(filter(None, [f"`{result.command}`", result.date, _told(facts)]))
+    parts = [f"### {result.title}\n", f"{measured}\n", *(f"{paragraph}\n" for paragraph in findings.about)]
     parts += map(_markdown, findings.tables)
     parts += [_claims(findings.claims)] if findings.claims else []
     parts += [_figures(findings.figures)] if findings.figures else []
@@ -76,8 +94,13 @@ def _section(result: Result) -> str:
     return "\n".join(parts)
 
 
-def _machine(result: Result) -> str:
-    return ", ".join(f"{name} {fact}" for name, fact in result.machine.items() if fact is not None)
+def _told(facts: Sequence[tuple[str, object]]) -> str:
+    return ", ".join(f"{name} {fact}" for name, fact in facts if fact is not None)
+
+
+def _anchor(title: str) -> str:
+    """Return the name that a heading can be linked by."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
 def _claims(claims: Sequence[Claim]) -> str:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.benchmarks.figure import Figure
@@ -35,7 +36,10 @@ def test_results_come_back_as_they_were_kept(tmp_path: Path) -> None:
     "line",
     [
         "### Rounds",
-        "`python -m rounds`, 2026-01-02, cores 2",
+        "- [Beside the limits](#beside-the-limits)",
+        "All of it with cores 2.",
+        "- [Rounds](#rounds)",
+        "`python -m rounds`, 2026-01-02",
         "Two clients.",
         "**Bytes**",
         r"| a\|b | 12 |",
@@ -59,6 +63,13 @@ def test_the_page_has_the_groups_in_its_own_order_and_none_that_is_empty() -> No
         "## The runtime's own figures",
         "## Not run",
     ]
+
+
+def test_what_is_not_the_same_in_a_whole_group_stands_with_each_result() -> None:
+    busy = msgspec.structs.replace(result(), machine={"cores": 2, "load_1min": 7.5})
+    lines = page([result(), busy]).splitlines()
+    assert "All of it with cores 2." in lines
+    assert "`python -m rounds`, 2026-01-02, load_1min 7.5" in lines
 
 
 def test_a_terminal_shows_cells_in_columns() -> None:
