@@ -44,7 +44,7 @@ class Spread(NamedTuple):
 
 
 class Rounds(NamedTuple):
-    """How long rounds took, from the first byte sent to the last result; and what of that was not the clients' own work."""
+    """How long rounds took, and what of that was coordination, where a contender tells it from the clients' work."""
 
     num: int
     whole_ms: Spread

@@ -19,7 +19,7 @@ class Marks:
     """Writes them, by the machine's monotonic clock."""
 
     def __init__(self, path: str) -> None:
-        self._file = Path(path).open("a", buffering=1)  # noqa: SIM115 - open as long as the server lives
+        self._path = Path(path)
         self._sent_s = 0.0
 
     def sent(self) -> None:
@@ -28,7 +28,9 @@ class Marks:
 
     def came(self, num_results: int) -> None:
         """Note that the round's last result is there."""
-        print(self._sent_s, time.monotonic(), num_results, file=self._file)
+        came_s = time.monotonic()
+        with self._path.open("a") as file:
+            print(self._sent_s, came_s, num_results, file=file)
 
 
 def read(path: Path) -> list[Mark]:

@@ -18,7 +18,7 @@ SAMPLE_S = 0.25
 """How often memory is looked at; more often would slow the rounds down."""
 
 
-class Measured(msgspec.Struct, frozen=True):
+class Measured(msgspec.Struct, frozen=True, tag=True):
     """What was seen. Memory is resident, the largest sum over a side's processes; CPU of a client's, in the mean."""
 
     num_rounds: int
@@ -42,7 +42,8 @@ def measure(contender: Contender, patience_s: float) -> Measured:
     peaks = _resident_mib(contender)
     while contender.num_closed() < contender.setting.num_rounds and time.monotonic() - started < patience_s:
         time.sleep(SAMPLE_S)
-        peaks = {side: max(peak, now) for (side, peak), now in zip(peaks.items(), _resident_mib(contender).values())}
+        now = _resident_mib(contender)
+        peaks = {side: max(peaks[side], now[side]) for side in SIDES}
     rounds = contender.rounds()
     return Measured(
         num_rounds=rounds.num,

@@ -49,7 +49,7 @@ class Ours(Contender):
             tables[table].update(settings)
         config = self.folder / f"{client}.toml"
         config.write_text(tomli_w.dumps(tables))
-        command = [sys.executable, "-I", "-m", "edge_client", "run", "--config", config, "--once"]
+        command = [sys.executable, "-I", "-m", "edge_client", "run", "--config", str(config), "--once"]
         self.processes.start("client", client, command)
 
     def num_closed(self) -> int:
@@ -79,11 +79,13 @@ class Ours(Contender):
     def _settings(self) -> list[str]:
         setting = self.setting
         return [
-            *job.noop_settings(self.folder, setting.num_clients, setting.num_rounds, self.store),
+            *job.noop_settings(
+                self.folder, max(setting.num_clients, setting.num_needed), setting.num_rounds, self.store
+            ),
             f"method.name={METHOD}",
             f"method.rows={setting.payload.rows}",
             f"method.width={setting.payload.width}",
-            f"round.min_clients={min(setting.num_needed, setting.num_clients)}",
+            f"round.min_clients={setting.num_needed}",
             f"round.min_available_clients={setting.num_needed}",
             f"round.deadline_s={setting.deadline_s}",
             f"run.dir={self.folder}",

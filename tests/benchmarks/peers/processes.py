@@ -19,12 +19,17 @@ Side = Literal["server", "client", "other"]
 MARK = "PROTOEDGE_PEER"
 """An environment variable that a started process hands on to all that it starts; it ends in the side."""
 
+POLL_S = 0.02
 END_S = 10.0
 """How long processes get to end by themselves."""
 
 
 class PeerError(Exception):
-    """A contender that did not come so far; the text says what was waited for and holds its last lines."""
+    """A contender that did not come so far: what was expected of it, and the last lines that it said."""
+
+    def __init__(self, what: str, said: str = "") -> None:
+        super().__init__(f"{what}: {said}" if said else what)
+        self.what = what
 
 
 class Processes:
@@ -65,15 +70,15 @@ class Processes:
                 if mark.startswith(self._mark) and mark.endswith(side):
                     yield process
 
-    def until(self, is_so: Callable[[], object], what: str, within_s: float, server: str = "", every_s: float = 0.02) -> None:
+    def until(self, is_so: Callable[[], object], what: str, within_s: float, server: str = "") -> None:
         """Wait for something; `PeerError` if it does not come in time, or cannot as a process has ended."""
         give_up_at = time.monotonic() + within_s
         while not is_so():
             if server and self.has_ended(server) and not is_so():
-                raise PeerError(f"expected {what}, but {server} ended: {self._last_lines(server)}")
+                raise PeerError(f"expected {what}, but the {server} ended", self._last_lines(server))
             if time.monotonic() > give_up_at:
-                raise PeerError(f"expected {what} within {within_s:g} s: {self._last_lines(server)}")
-            time.sleep(every_s)
+                raise PeerError(f"expected {what} within {within_s:g} s", self._last_lines(server))
+            time.sleep(POLL_S)
 
     def close(self) -> None:
         """End all of them, and whatever they started."""

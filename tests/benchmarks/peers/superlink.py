@@ -36,7 +36,7 @@ class SuperLink(Flower):
 
     def start_server(self) -> None:
         """Start a SuperLink."""
-        command = [BIN / "flower-superlink", "--insecure", "--port", str(self.port)]
+        command: list[str | Path] = [BIN / "flower-superlink", "--insecure", "--port", str(self.port)]
         command += ["--disable-runtime-dependency-installation"]
         command += ["--database", str(self.folder / self.database)] if self.database else []
         self.processes.start("server", SERVER, command)
@@ -44,7 +44,7 @@ class SuperLink(Flower):
     def start_client(self, index: int, port: int) -> None:
         """Start a SuperNode."""
         own = ["--port", str(self._client_ports[index]), "--node-config", f"index={index}"]
-        command = [BIN / "flower-supernode", "--insecure", "--superlink", f"127.0.0.1:{port}", *own]
+        command = [str(BIN / "flower-supernode"), "--insecure", "--superlink", f"127.0.0.1:{port}", *own]
         self.processes.start("client", client_name(index), command)
 
     def start_rounds(self) -> None:

@@ -138,8 +138,9 @@ class SizedServer(NoopServer):
 
     def aggregate(self, round: int, exchange: str, updates: Iterator[Update]) -> Mapping[str, float]:
         total, num = np.zeros(self._mean.shape, np.float64), 0
-        for num, update in enumerate(updates, start=1):
+        for update in updates:
             total += update.record.array
+            num += 1
         self._mean = (total / num).astype(np.float32)
         return {}
 
