@@ -11,11 +11,11 @@ from tests.benchmarks.peers.measured import Measured
 from tests.benchmarks.peers.notebook import Missing
 from tests.benchmarks.peers.ours import Ours, OursInMemory, OursWithCurve
 from tests.benchmarks.peers.payloads import PAYLOADS
+from tests.benchmarks.peers.plan import LARGEST, SMALLEST
 from tests.benchmarks.peers.seen import Seen
 from tests.benchmarks.peers.superlink import SuperLink, SuperLinkOnDisk
 from tests.benchmarks.result import Claim
 
-SMALL, LARGE = "10 x 50", "1.3 M"
 FASTER = {2: 2.0, 8: 2.0, 20: 3.0}
 """How many times as fast a round must be in memory, by number of clients."""
 
@@ -37,9 +37,11 @@ def claims(seen: Seen) -> list[Claim]:
     as_fast = dict.fromkeys(FASTER, 1.0)
     large = dict.fromkeys(seen.clients, FASTER_LARGE)
     return [
-        _faster(seen, "in memory 2 times as fast as gRPC, with 20 clients 3 times", OursInMemory.name, SMALL, FASTER),
-        _faster(seen, "with CURVE and on disk faster than gRPC", OursWithCurve.name, SMALL, as_fast),
-        _faster(seen, f"in memory {FASTER_LARGE:g} times as fast as gRPC", OursInMemory.name, LARGE, large),
+        _faster(
+            seen, "in memory 2 times as fast as gRPC, with 20 clients 3 times", OursInMemory.name, SMALLEST, FASTER
+        ),
+        _faster(seen, "with CURVE and on disk faster than gRPC", OursWithCurve.name, SMALLEST, as_fast),
+        _faster(seen, f"in memory {FASTER_LARGE:g} times as fast as gRPC", OursInMemory.name, LARGEST, large),
         _flat(seen),
         _plain_bytes(seen),
         _curve_bytes(seen),
@@ -69,14 +71,14 @@ def _faster(seen: Seen, text: str, own: str, payload: str, factors: Mapping[int,
 
 
 def _flat(seen: Seen) -> Claim:
-    text = f"{LARGE} parameters: memory of the server side does not grow with the number of clients"
+    text = f"{LARGEST} parameters: memory of the server side does not grow with the number of clients"
     mine, peer = (_server_mib(seen, name) for name in (OursInMemory.name, Grpc.name))
     told = f"in MiB {_by_number(mine)}; gRPC: {_by_number(peer)}" if mine else "not measured"
     return Claim(text, max(mine.values()) <= MAX_GROWTH * min(mine.values()) if len(mine) > 1 else None, told)
 
 
 def _server_mib(seen: Seen, name: str) -> dict[int, float]:
-    runs = {num: seen.run(name, num, LARGE) for num in seen.clients}
+    runs = {num: seen.run(name, num, LARGEST) for num in seen.clients}
     return {num: run.server_mib for num, run in runs.items() if isinstance(run, Measured)}
 
 
@@ -85,19 +87,19 @@ def _by_number(found: Mapping[int, float]) -> str:
 
 
 def _plain_bytes(seen: Seen) -> Claim:
-    text = f"{SMALL}, plain: no more bytes both ways than gRPC"
-    mine, peer = seen.traffic(Ours.name, SMALL), seen.traffic(Grpc.name, SMALL)
+    text = f"{SMALLEST}, plain: no more bytes both ways than gRPC"
+    mine, peer = seen.traffic(Ours.name, SMALLEST), seen.traffic(Grpc.name, SMALLEST)
     if isinstance(mine, Missing) or isinstance(peer, Missing):
         return Claim(text, None, "not measured")
     return Claim(text, mine.both <= peer.both, f"{mine.both:.0f} to {peer.both:.0f}")
 
 
 def _curve_bytes(seen: Seen) -> Claim:
-    text = f"{SMALL}, CURVE: at most the payload and {MAX_CURVE_BYTES} bytes, both ways"
-    mine = seen.traffic(OursWithCurve.name, SMALL)
+    text = f"{SMALLEST}, CURVE: at most the payload and {MAX_CURVE_BYTES} bytes, both ways"
+    mine = seen.traffic(OursWithCurve.name, SMALLEST)
     if isinstance(mine, Missing):
         return Claim(text, None, "not measured")
-    beside = mine.both - 2 * PAYLOADS[SMALL].num_bytes
+    beside = mine.both - 2 * PAYLOADS[SMALLEST].num_bytes
     return Claim(text, beside <= MAX_CURVE_BYTES, f"{beside:.0f} beside the payload")
 
 
@@ -105,7 +107,7 @@ def _under(seen: Seen, text: str, what: str, bound: float) -> Claim:
     """Compare a figure of ours, of all numbers of clients, with a bound."""
     found: dict[str, dict[int, float]] = {}
     for name in (Ours.name, Grpc.name, SuperLink.name):
-        runs = {num: seen.run(name, num, SMALL) for num in seen.clients}
+        runs = {num: seen.run(name, num, SMALLEST) for num in seen.clients}
         found[name] = {num: getattr(run, what) for num, run in runs.items() if isinstance(run, Measured)}
     mine = found[Ours.name]
     told = "; ".join(f"{name}: {_by_number(values)}" for name, values in found.items() if values)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,26 +54,23 @@ class Rounds(NamedTuple):
 
 
 class Contender(ABC):
-    """One of them, in a folder of its own. None of its processes outlives the `with` that it is entered by."""
+    """One of them. None of its processes outlives the `with` that it is entered by; its folder does after an error."""
 
     name: ClassVar[str]
-    version_of: ClassVar[str]
-    """The installed package whose version is this one's."""
 
-    environment: ClassVar[dict[str, str]] = {}
-
-    def __init__(self, folder: Path, setting: Setting) -> None:
-        folder.mkdir(parents=True)
-        self.folder = folder
+    def __init__(self, setting: Setting) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="protoedge-peer-"))
         self.setting = setting
         (self.port,) = free_ports(1)
-        self.processes = Processes(folder, self.variables())
+        self.processes = Processes(self.folder, self.variables())
 
     def __enter__(self) -> Contender:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.processes.close()
+        if error is None:
+            shutil.rmtree(self.folder)
 
     def start(self, port: int = 0) -> None:
         """Start everything; clients connect to this port instead of the server's own."""

@@ -13,8 +13,6 @@ from tests.benchmarks.peers.rows import COLUMNS, tables
 from tests.benchmarks.peers.seen import Seen
 from tests.benchmarks.result import Curve, Findings, Plot
 
-PLOTTED = ("10 x 50", "1.3 M")
-
 
 def findings(planned: plan.Plan) -> Findings:
     """Return tables, claims and plots of what a plan has measured so far."""
@@ -24,10 +22,10 @@ def findings(planned: plan.Plan) -> Findings:
 
 def _plots(seen: Seen) -> list[Plot]:
     plots = [
-        *(_plot(seen, f"Round, {payload}", "ms", payload, attrgetter("round_ms")) for payload in PLOTTED),
+        *(_plot(seen, f"Round, {payload}", "ms", payload, attrgetter("round_ms")) for payload in plan.ENDS),
         *(
             _plot(seen, f"Memory of the server side, {payload}", "MiB", payload, attrgetter("server_mib"))
-            for payload in PLOTTED
+            for payload in plan.ENDS
         ),
     ]
     return [plot for plot in plots if plot.curves]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 
@@ -17,13 +16,11 @@ ROOT = Path(__file__).parents[3]
 class Flower(Contender):
     """A contender whose server writes `marks`."""
 
-    package: ClassVar[str] = "flwr"
-
-    def __init__(self, folder: Path, setting: Setting) -> None:
-        super().__init__(folder, setting)
-        self.home = folder / "home"
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.home = self.folder / "home"
         self.home.mkdir()
-        self.marks_path = folder / "marks"
+        self.marks_path = self.folder / "marks"
 
     def variables(self) -> dict[str, str]:
         """Keep Flower from reporting, and from the files of others on this machine; let it import this project."""

@@ -33,6 +33,11 @@ class Measured(msgspec.Struct, frozen=True, tag=True):
 
 def measure(contender: Contender, patience_s: float) -> Measured:
     """Return what a whole run took, or as many of its rounds as were over in time; `PeerError` if none was."""
+    with contender:
+        return _measured(contender, patience_s)
+
+
+def _measured(contender: Contender, patience_s: float) -> Measured:
     num_clients = contender.setting.num_clients
     started = time.monotonic()
     contender.start()

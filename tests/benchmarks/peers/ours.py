@@ -25,9 +25,9 @@ class Ours(Contender):
     store: ClassVar[str] = "disk"
     security: ClassVar[str] = "none"
 
-    def __init__(self, folder: Path, setting: Setting) -> None:
-        super().__init__(folder, setting)
-        self._keyring = Keyring(folder, map(client_name, range(setting.num_clients)))
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self._keyring = Keyring(self.folder, map(client_name, range(setting.num_clients)))
 
     def start_server(self) -> None:
         """Start a coordinator with a run."""

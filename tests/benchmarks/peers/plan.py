@@ -34,14 +34,14 @@ PACKAGES = {Ours.name: "", Grpc.name: "flwr"}
 CLIENTS = (2, 8, 20, 50)
 PARTS = ("runs", "bytes", "idle", "kills", "sizes")
 
-NUM_ROUNDS = {"10 x 50": 200, "100 x 50": 200, "100 x 500": 100, "1.3 M": 20}
+NUM_ROUNDS = {"10 x 50": 200, "100 x 50": 200, "100 x 500": 100, "1.3 M": 10}
 SLOW_ROUNDS = 3
 """Of a SuperLink, whose rounds take seconds."""
 
-MANY_CLIENTS = 20
-"""From so many on a contender has one turn, as starting them takes long; below, `TURNS`."""
-
 TURNS = 3
+MANY_CLIENTS = 20
+"""From so many on a contender has one turn, as starting them takes long."""
+
 PATIENCE_S = 180.0
 """Whoever has not closed a round by then does not survive so many clients; others have the rounds that they closed."""
 
@@ -50,7 +50,8 @@ MAX_SHARE = 0.7
 
 FOREVER = 1_000_000
 
-SMALLEST = "10 x 50"
+SMALLEST, LARGEST = "10 x 50", "1.3 M"
+ENDS = (SMALLEST, LARGEST)
 
 Measurement = tuple[str, Callable[[], msgspec.Struct]]
 """What it is kept under, and what makes it."""
@@ -82,15 +83,16 @@ class Plan:
     def _runs(self) -> Iterator[Measurement]:
         for num, payload, turn in itertools.product(self.clients, self.payloads, range(TURNS)):
             for kind in CONTENDERS:
-                if turn < num_turns(kind.name, num):
+                if turn < num_turns(kind.name, num, payload):
                     yield run_key(kind.name, num, payload, turn), partial(self._run, kind, num, payload)
 
     def _run(self, kind: type[Contender], num_clients: int, payload: str) -> Measured:
+        if kind.name in SLOW and payload not in ENDS:
+            raise PeerError(f"run with {' and '.join(ENDS)} alone, as its rounds take as long whatever travels")
         self._check_memory(kind, num_clients, payload)
         wanted = self.num_rounds or NUM_ROUNDS[payload]
         num_rounds = min(wanted, SLOW_ROUNDS) if kind.name in SLOW else wanted
-        with _made(kind, num_clients, payload, num_rounds) as contender:
-            return measure(contender, PATIENCE_S)
+        return measure(kind(Setting(num_clients, PAYLOADS[payload], num_rounds, num_clients)), PATIENCE_S)
 
     def _check_memory(self, kind: type[Contender], num_clients: int, payload: str) -> None:
         """Refuse what would not fit, by what fewer clients took."""
@@ -104,14 +106,12 @@ class Plan:
 
     def _bytes(self) -> Iterator[Measurement]:
         for payload, kind in itertools.product(self.payloads, SENDING):
-            few, many = (1, 3) if kind.name in SLOW else (5, 25)
-            start = partial(_made, kind, 2, payload)
-            yield f"bytes {kind.name} {payload}", partial(traffic.in_rounds, start, few, many, PATIENCE_S)
+            yield f"bytes {kind.name} {payload}", partial(_traffic, kind, payload)
 
 
-def num_turns(name: str, num_clients: int) -> int:
+def num_turns(name: str, num_clients: int, payload: str = SMALLEST) -> int:
     """Return how often a contender is run with so many clients."""
-    return 1 if name in SLOW or num_clients >= MANY_CLIENTS else TURNS
+    return 1 if name in SLOW or num_clients >= MANY_CLIENTS or payload != SMALLEST else TURNS
 
 
 def run_key(name: str, num_clients: int, payload: str, turn: int) -> str:
@@ -119,8 +119,16 @@ def run_key(name: str, num_clients: int, payload: str, turn: int) -> str:
     return f"run {name} {num_clients} {payload} {turn}"
 
 
+def _traffic(kind: type[Contender], payload: str) -> traffic.Traffic:
+    few, many = (
+        kind(Setting(2, PAYLOADS[payload], num_rounds, num_needed=2))
+        for num_rounds in ((1, 3) if kind.name in SLOW else (5, 55))
+    )
+    return traffic.in_rounds(few, many, PATIENCE_S)
+
+
 def _idle(kind: type[Contender]) -> traffic.Idle:
-    return traffic.idle(_made(kind, 2, SMALLEST, 1, num_needed=3))
+    return traffic.idle(kind(Setting(2, PAYLOADS[SMALLEST], num_rounds=1, num_needed=3)))
 
 
 def _kills() -> Iterator[Measurement]:
@@ -132,26 +140,13 @@ def _kills() -> Iterator[Measurement]:
 
 
 def _kill_server(kind: type[Contender]) -> kills.ServerKilled:
-    return kills.kill_server(_made(kind, 2, SMALLEST, FOREVER))
+    return kills.kill_server(kind(Setting(2, PAYLOADS[SMALLEST], FOREVER, num_needed=2)))
 
 
 def _kill_client(kind: type[Contender]) -> kills.ClientKilled:
-    return kills.kill_client(_made(kind, 3, SMALLEST, FOREVER, num_needed=2, deadline_s=kills.DEADLINE_S))
+    return kills.kill_client(kind(Setting(3, PAYLOADS[SMALLEST], FOREVER, 2, kills.DEADLINE_S)))
 
 
 def _installed(package: str) -> Installed:
     with tempfile.TemporaryDirectory() as folder:
         return installed(package, Path(folder))
-
-
-def _made(
-    kind: type[Contender],
-    num_clients: int,
-    payload: str,
-    num_rounds: int,
-    num_needed: int = 0,
-    deadline_s: float = 300.0,
-) -> Contender:
-    """Return a contender in a new folder, which stays for whoever wants to see what it said."""
-    setting = Setting(num_clients, PAYLOADS[payload], num_rounds, num_needed or num_clients, deadline_s)
-    return kind(Path(tempfile.mkdtemp(prefix="protoedge-peers-")) / "run", setting)

@@ -21,7 +21,7 @@ MARK = "PROTOEDGE_PEER"
 
 POLL_S = 0.02
 END_S = 10.0
-"""How long processes get to end by themselves."""
+"""How long processes that were killed may take to be gone."""
 
 
 class PeerError(Exception):
@@ -71,7 +71,7 @@ class Processes:
                     yield process
 
     def until(self, is_so: Callable[[], object], what: str, within_s: float, server: str = "") -> None:
-        """Wait for something; `PeerError` if it does not come in time, or cannot as a process has ended."""
+        """Wait for something; `PeerError` if it does not come in time, or if the server ends that is named."""
         give_up_at = time.monotonic() + within_s
         while not is_so():
             if server and self.has_ended(server) and not is_so():

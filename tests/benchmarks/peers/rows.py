@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
@@ -68,7 +68,7 @@ def _rows(seen: Seen) -> Iterator[Row]:
     for num in seen.clients:
         for payload in seen.payloads:
             yield _of_runs(seen, f"round, {num} clients, {payload} (ms)", num, payload, "round_ms", "round_p95_ms")
-    for payload in _ends(seen.payloads):
+    for payload in plan.ENDS:
         for num in seen.clients:
             yield _of_runs(
                 seen, f"memory of the server side, {num} clients, {payload} (MiB)", num, payload, "server_mib"
@@ -122,11 +122,6 @@ def _row(label: str, found: Mapping[str, Any], read: Callable[[Any], float | Non
     texts = {name: never for name in there if name not in values}
     reasons = {name: each.reason for name, each in found.items() if isinstance(each, Missing) and each != NOT_MEASURED}
     return Row(label, values, texts, reasons)
-
-
-def _ends(payloads: Sequence[str]) -> list[str]:
-    """Return the first and the last."""
-    return list(dict.fromkeys((payloads[0], payloads[-1])))
 
 
 def _shown(value: float | None) -> str:

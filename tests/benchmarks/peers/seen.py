@@ -29,7 +29,10 @@ class Seen:
     def run(self, name: str, num_clients: int, payload: str) -> Measured | Missing:
         """Return the medians over a contender's turns."""
         return self._turns(
-            num_turns(name, num_clients), lambda turn: run_key(name, num_clients, payload, turn), Measured, _medians
+            num_turns(name, num_clients, payload),
+            lambda turn: run_key(name, num_clients, payload, turn),
+            Measured,
+            _medians,
         )
 
     def traffic(self, name: str, payload: str) -> Traffic | Missing:

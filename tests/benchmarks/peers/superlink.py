@@ -22,8 +22,8 @@ class SuperLink(Flower):
     name = "SuperLink"
     database: ClassVar[str] = ""
 
-    def __init__(self, folder: Path, setting: Setting) -> None:
-        super().__init__(folder, setting)
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
         self._client_ports = free_ports(setting.num_clients)
         connection = {"address": f"127.0.0.1:{self.port}", "insecure": True}
         content = tomli_w.dumps({"superlink": {"default": "here", "here": connection}})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 import msgspec
 
@@ -15,6 +14,9 @@ SETTLE_S = 15.0
 """How long clients get to come in, before they count as idle."""
 
 IDLE_S = 30.0
+
+LAST_S = 3.0
+"""How long the last messages of a run get, after its rounds, to be counted as well."""
 
 
 class Traffic(msgspec.Struct, frozen=True, tag=True):
@@ -35,10 +37,11 @@ class Idle(msgspec.Struct, frozen=True, tag=True):
     bytes_per_s: float
 
 
-def in_rounds(start: Callable[[int], Contender], few: int, many: int, patience_s: float) -> Traffic:
-    """Return what a round more costs: the difference between a long and a short run, which `start` makes."""
-    (up_few, down_few), (up_many, down_many) = (_total(start(num), patience_s) for num in (few, many))
-    return Traffic((up_many - up_few) / (many - few), (down_many - down_few) / (many - few))
+def in_rounds(few: Contender, many: Contender, patience_s: float) -> Traffic:
+    """Return what a round more costs: the difference between a short and a long run."""
+    (up_few, down_few), (up_many, down_many) = (_total(each, patience_s) for each in (few, many))
+    more = many.setting.num_rounds - few.setting.num_rounds
+    return Traffic((up_many - up_few) / more, (down_many - down_few) / more)
 
 
 def idle(contender: Contender) -> Idle:
@@ -62,6 +65,7 @@ def _total(contender: Contender, patience_s: float) -> tuple[float, float]:
         contender.processes.until(
             lambda: contender.num_closed() >= setting.num_rounds, f"{setting.num_rounds} rounds", patience_s, SERVER
         )
+        time.sleep(LAST_S)
         return proxy.num_bytes_up / setting.num_clients, proxy.num_bytes_down / setting.num_clients
 
 
