@@ -20,9 +20,9 @@ def _setting() -> str:
         f"{versions}. All on loopback of one machine, contenders in turn: once each, and with {plan.SMALLEST} and "
         f"fewer than {plan.MANY_CLIENTS} clients {plan.TURNS} times, of which the median counts (a SuperLink once). "
         "Clients compute nothing and send one array of float32, another one each time; the server averages them and "
-        "sends the mean. `ours` is plain with the store on disk, `ours, in memory` plain without, `ours, CURVE` encrypted "
-        "and on disk. Both peers are plain, keep nothing on disk and evaluate nothing, so `ours, in memory` is what "
-        "compares with them most directly."
+        "sends the mean. `ours` is plain with the store on disk, `ours, in memory` plain without, `ours, CURVE` "
+        "encrypted and on disk. Both peers are plain, keep nothing on disk and evaluate nothing, so `ours, in memory` "
+        "is what compares with them most directly."
     )
 
 
