@@ -71,8 +71,8 @@ def _faster(seen: Seen, text: str, own: str, payload: str, factors: Mapping[int,
 
 
 def _flat(seen: Seen) -> Claim:
-    text = f"{LARGEST} parameters: memory of the server side does not grow with the number of clients"
-    mine, peer = (_server_mib(seen, name) for name in (OursInMemory.name, Grpc.name))
+    text = f"{LARGEST} parameters, on disk: memory of the server side does not grow with the number of clients"
+    mine, peer = (_server_mib(seen, name) for name in (Ours.name, Grpc.name))
     told = f"in MiB {_by_number(mine)}; gRPC: {_by_number(peer)}" if mine else "not measured"
     return Claim(text, max(mine.values()) <= MAX_GROWTH * min(mine.values()) if len(mine) > 1 else None, told)
 

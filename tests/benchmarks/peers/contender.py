@@ -38,19 +38,13 @@ class Setting:
     deadline_s: float = 300.0
 
 
-class Spread(NamedTuple):
-    """Of durations, in milliseconds."""
-
-    median: float
-    p95: float
-
-
 class Rounds(NamedTuple):
-    """How long rounds took, and what of that was coordination, where a contender tells it from the clients' work."""
+    """How long rounds took, and in the median coordination, where that is told from the clients' own work."""
 
     num: int
-    whole_ms: Spread
-    coordination_ms: Spread | None
+    median_ms: float
+    p95_ms: float
+    coordination_ms: float | None
 
 
 class Contender(ABC):

@@ -52,9 +52,9 @@ def _measured(contender: Contender, patience_s: float) -> Measured:
     rounds = contender.rounds()
     return Measured(
         num_rounds=rounds.num,
-        round_ms=rounds.whole_ms.median,
-        round_p95_ms=rounds.whole_ms.p95,
-        coordination_ms=rounds.coordination_ms.median if rounds.coordination_ms else None,
+        round_ms=rounds.median_ms,
+        round_p95_ms=rounds.p95_ms,
+        coordination_ms=rounds.coordination_ms,
         first_round_s=first_round_s,
         server_mib=peaks["server"],
         client_mib=peaks["client"] / num_clients,
