@@ -55,8 +55,8 @@ def tables(seen: Seen) -> list[Table]:
     """Return the table of figures and that of ratios."""
     rows = list(_rows(seen))
     reasons = dict.fromkeys(f"{name}: {reason}" for row in rows for name, reason in row.reasons.items())
-    empty = f" Where a cell is empty: {'; '.join(reasons)}." if reasons else ""
-    note = f"Rounds: the median, and the 95th percentile in brackets.{empty}"
+    empty = "; ".join([*reasons, "nothing else said: not measured"])
+    note = f"Rounds: the median, and the 95th percentile in brackets. Where a cell is empty: {empty}."
     ratios = [cells for row in rows if any((cells := row.ratios())[1:])]
     return [
         Table("Figures", ["", *COLUMNS], [row.absolute() for row in rows], note),
