@@ -30,7 +30,7 @@ _PEERS = (
     "`gRPC` is `start_server` and `start_client`, which Flower has deprecated in favour of `SuperLink`; it is by far "
     "the faster of the two, and the one to compare times with. `SuperLink` is Flower's deployment engine as it "
     "comes, with a SuperNode for each client. These ask for work every 3 s and start a process for each message, so "
-    "a round takes seconds, whatever travels."
+    "even a round with the smallest payload takes seconds."
 )
 
 _NOT_COMPARABLE = (

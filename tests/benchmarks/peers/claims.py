@@ -38,10 +38,14 @@ def claims(seen: Seen) -> list[Claim]:
     large = dict.fromkeys(seen.clients, FASTER_LARGE)
     return [
         _faster(
-            seen, "in memory 2 times as fast as gRPC, with 20 clients 3 times", OursInMemory.name, SMALLEST, FASTER
+            seen,
+            "in memory at least 2 times as fast as gRPC, with 20 clients 3 times",
+            OursInMemory.name,
+            SMALLEST,
+            FASTER,
         ),
         _faster(seen, "with CURVE and on disk faster than gRPC", OursWithCurve.name, SMALLEST, as_fast),
-        _faster(seen, f"in memory {FASTER_LARGE:g} times as fast as gRPC", OursInMemory.name, LARGEST, large),
+        _faster(seen, f"in memory at least {FASTER_LARGE:g} times as fast as gRPC", OursInMemory.name, LARGEST, large),
         _flat(seen),
         _plain_bytes(seen),
         _curve_bytes(seen),

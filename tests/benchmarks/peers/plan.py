@@ -88,7 +88,7 @@ class Plan:
 
     def _run(self, kind: type[Contender], num_clients: int, payload: str) -> Measured:
         if kind.name in SLOW and payload not in ENDS:
-            raise PeerError(f"run with {' and '.join(ENDS)} alone, as its rounds take as long whatever travels")
+            raise PeerError(f"run with {' and '.join(ENDS)} alone, as its rounds take long")
         self._check_memory(kind, num_clients, payload)
         wanted = self.num_rounds or NUM_ROUNDS[payload]
         num_rounds = min(wanted, SLOW_ROUNDS) if kind.name in SLOW else wanted
