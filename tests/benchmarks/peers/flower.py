@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from tests.benchmarks.peers import marks
 from tests.benchmarks.peers.contender import Contender, Rounds, Setting
+from tests.benchmarks.peers.installed import ROOT
 from tests.benchmarks.peers.processes import PeerError
-
-ROOT = Path(__file__).parents[3]
 
 
 class Flower(Contender):
