@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.up-to-date
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow test-install chaos lint bench bench-limits bench-papers fuzz dist
+.PHONY: help install demo test test-slow test-install chaos lint bench bench-limits bench-papers bench-peers fuzz dist
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ bench-limits: $(STAMP)  ## likewise, each figure beside the least that this mach
 bench-papers: $(STAMP)  ## repeat a paper's table: TABLE=fedpa SCALE=cpu, or gpu; without TABLE list them
 	@$(BIN)/python -m tests.benchmarks.papers $(TABLE) --scale $(or $(SCALE),cpu)
 
+bench-peers: .venv-peers/.up-to-date  ## measure this runtime beside Flower's, each in its own processes; about an hour
+	@.venv-peers/bin/python -m tests.benchmarks.peers $(ARGS)
+
 fuzz: $(STAMP)  ## look for bytes that the coordinator does not survive, 2,000,000 inputs
 	@$(BIN)/python -m pip install -qq --group fuzz
 	@$(BIN)/python -m tests.fuzz -runs=2000000
@@ -50,6 +53,12 @@ dist:  ## build the wheel, dist/protoedge-*.whl, which installs without a compil
 	@$(PYTHON) -m pip wheel -qq --no-deps --wheel-dir dist .
 	@rm -rf build
 	@ls dist/*.whl
+
+.venv-peers/.up-to-date: pyproject.toml
+	@$(PYTHON) -m venv .venv-peers
+	@.venv-peers/bin/python -m pip install -qq --upgrade "pip>=25.1"
+	@.venv-peers/bin/python -m pip install -qq --editable ".[bench]"
+	@touch $@
 
 # One call for all packages: torch and torchvision must be resolved together. `--group` needs pip 25.1.
 $(STAMP): pyproject.toml

@@ -115,3 +115,68 @@ class KeeperClient(NoopClient):
 
 
 KEEPER = replace(METHOD, name="keeper", config=KeeperConfig, client="noop:KeeperClient")
+
+
+class SizedConfig(Section, frozen=True):
+    """The shape of the one array that travels."""
+
+    rows: Positive = 10
+    width: Positive = 50
+
+
+@dataclass(frozen=True)
+class Array(Record):
+    """What travels, both ways."""
+
+    array: np.ndarray = values("R", "W")
+
+
+class SizedServer(NoopServer):
+    """Averages what comes and sends that, as a server half does."""
+
+    def __init__(self, spec: Any, config: SizedConfig) -> None:
+        super().__init__(spec, config)
+        self._mean = np.zeros((config.rows, config.width), np.float32)
+
+    def configure(self, round: int, exchange: str) -> Record:
+        return Array(self._mean)
+
+    def aggregate(self, round: int, exchange: str, updates: Iterator[Update]) -> Mapping[str, float]:
+        total, num = np.zeros(self._mean.shape, np.float64), 0
+        for update in updates:
+            total += update.record.array
+            num += 1
+        self._mean = (total / num).astype(np.float32)
+        return {}
+
+    def arrays(self) -> Mapping[str, np.ndarray]:
+        return {"mean": self._mean}
+
+    def load(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self._mean = arrays.get("mean", np.zeros_like(self._mean))
+
+
+class SizedClient(NoopClient):
+    """Computes nothing as well, and sends an array of its own, another one each time."""
+
+    def start(self, context: Any) -> None:
+        super().start(context)
+        self._own = float(context.client.rpartition("-")[2])
+
+    def uplink(self, exchange: str) -> Record:
+        self._own += 0.001
+        return Array(np.full((self.config.rows, self.config.width), self._own, np.float32))
+
+
+def _shape(facts: Facts) -> dict[str, int]:
+    return {"R": facts.config.rows, "W": facts.config.width}
+
+
+SIZED = replace(
+    METHOD,
+    name="sized",
+    config=SizedConfig,
+    exchanges=(Exchange("array", Array, Array, _shape, _shape),),
+    server="noop:SizedServer",
+    client="noop:SizedClient",
+)

@@ -1,0 +1,1 @@
+"""Clients that compute nothing, as a Flower app."""
