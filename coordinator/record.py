@@ -263,9 +263,12 @@ class RunRecord:
         timing: Timing | None,
         on_durable: Callable[[], None],
     ) -> None:
-        """Store an accepted update as it came, within FLUSH_AFTER_S and together with others."""
+        """Store an accepted update as it came, within FLUSH_AFTER_S and together with others.
+
+        A store in memory does without the arrays, which nobody can come back for.
+        """
         key, report = (update.round, update.exchange, client), timing.frame() if timing is not None else b""
-        stored = StoredUpdate(*key, num_train, bytes(frames[0]), frames[1], report)
+        stored = StoredUpdate(*key, num_train, bytes(frames[0]), b"" if self._in_memory else frames[1], report)
         if not self._unwritten:
             asyncio.get_running_loop().call_later(FLUSH_AFTER_S, self._flush)
         self._unwritten.append((stored, on_durable))

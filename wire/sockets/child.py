@@ -6,6 +6,7 @@ The child is `python -I -m MODULE --pipe FD ...`, so nothing that lies beside a 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import signal
 import socket
@@ -18,6 +19,9 @@ from wire.sockets.pipe import NUMBER, Frames, prefix
 
 MAX_JOINED_BYTES = 64 * 1024
 """Up to this size a message is written as one piece."""
+
+SEND_BYTES = 1024 * 1024
+"""How much may lie in the pipe either way, as far as the system allows it."""
 
 LAST_LINES = 12
 """Lines of a child's output that are quoted when it died."""
@@ -54,6 +58,8 @@ class Child(asyncio.Protocol):
         if self._stopping:
             return
         ours, theirs = socket.socketpair()
+        for end in (ours, theirs):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
         ours.setblocking(False)
         with theirs, open(self._log, "ab") as log:
             command = [sys.executable, "-I", "-m", module, "--pipe", str(theirs.fileno()), *arguments]
@@ -85,18 +91,24 @@ class Child(asyncio.Protocol):
         if self._transport is None:
             self._early.append(chunk)
         elif not self._transport.is_closing() and len(chunk):
-            self._transport.write(chunk)
+            self._transport.write(memoryview(chunk))  # what does not go at once is copied as few times as can be
 
     async def send_all(self, messages: Iterable[Frames]) -> None:
         """Send many messages, small ones together in one write, and wait while the child is behind."""
-        together = bytearray()
+        together: list[bytes | memoryview] = []
         for frames in messages:
-            together += b"".join(_chunks(frames))
-            if len(together) >= MAX_JOINED_BYTES:
-                self._write(bytes(together))
-                together.clear()
+            together += _chunks(frames)
+            if sum(map(len, together)) >= MAX_JOINED_BYTES:
+                self._write_together(together)
+                together = []
                 await self.drain()
-        self._write(bytes(together))
+        self._write_together(together)
+
+    def _write_together(self, chunks: Sequence[bytes | memoryview]) -> None:
+        """Write small pieces as one, and large ones as they are."""
+        for is_large, some in itertools.groupby(chunks, lambda chunk: len(chunk) > MAX_JOINED_BYTES):
+            for piece in some if is_large else [b"".join(some)]:
+                self._write(piece)
 
     async def drain(self) -> None:
         """Wait until the child has taken most of what was sent."""
