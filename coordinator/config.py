@@ -174,15 +174,22 @@ class RunConfig(Section, frozen=True):
             ConfigError: more classes are to be public than there are, or tasks than classes or rounds, or the method's
                 settings do not fit the run.
         """
-        method = methods.find(self.method_name)
-        spec = RunSpec(
+        spec, method = self.unchecked_spec(run_id, classes), methods.find(self.method_name)
+        spec.check_tasks()
+        method.check(spec, methods.read_config(method, spec.method_config))
+        check_file(spec.model)
+        return spec
+
+    def unchecked_spec(self, run_id: str, classes: Sequence[str]) -> RunSpec:
+        """Return the same of a run that has begun, be it that its classes or its files are not here to be looked at."""
+        return RunSpec(
             run_id=run_id,
             seed=self.run.seed,
             num_rounds=self.run.num_rounds,
             method=self.method_name,
             method_config={key: value for key, value in self.method.items() if key != "name"},
             classes=list(classes),
-            data=self.data.settled(method.public_per_class, len(classes)),
+            data=self.data.settled(methods.find(self.method_name).public_per_class, len(classes)),
             model=self.model,
             training=self.training,
             evaluation=self.evaluation,
@@ -190,10 +197,6 @@ class RunConfig(Section, frozen=True):
             tasks=self.tasks,
             privacy=self.privacy,
         )
-        spec.check_tasks()
-        method.check(spec, methods.read_config(method, spec.method_config))
-        check_file(spec.model)
-        return spec
 
     def to_toml(self) -> str:
         """Return the whole config as TOML; `load` reads the same config from it."""

@@ -188,7 +188,7 @@ def _summary_so_far(folder: RunFolder, accounts: Accounts, classes: Sequence[str
     if accounts.facts.get("modules", "") not in ("", *sys.path):
         sys.path.append(accounts.facts["modules"])
     config = load(folder.config_path, ())
-    spec = config.spec(folder.run_id, classes)
+    spec = config.unchecked_spec(folder.run_id, classes)
     ledger = Ledger(spec, methods.find(spec.method), Links(read_links(accounts.facts), lambda route: None))
     for client, ready in accounts.announced.items():
         ledger.announce(client, ready)

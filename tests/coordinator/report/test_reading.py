@@ -44,6 +44,17 @@ def test_a_run_that_goes_on_can_be_read(tmp_path: Path) -> None:
     assert run.summary["rounds_completed"] == 2
 
 
+@pytest.mark.parametrize("method", ["fedproto", "tinyproto-ft", "gfpl", "refprotofl", "headcal"])
+def test_a_run_to_which_no_client_has_come_yet_can_be_read(tmp_path: Path, method: str) -> None:
+    """Nothing is known of its classes, and a backbone's file may be elsewhere by now."""
+    net = ["model.name=onnx", "model.path=gone.onnx"] if method == "headcal" else []
+    recorded = RecordedRun(tmp_path, f"method.name={method}", *net, num_rounds=0)
+    recorded.folder.histogram_path.unlink()
+    run = read_run(recorded.settle().path)
+    recorded.leave()
+    assert (run.outcome, run.classes, run.summary["rounds_completed"]) == (NOT_ENDED, [], 0)
+
+
 def test_the_accounts_of_a_store_in_memory_are_those_of_the_file(tmp_path: Path) -> None:
     recorded = RecordedRun(tmp_path, "run.store=memory")
     folder = recorded.end()
