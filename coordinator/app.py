@@ -27,6 +27,7 @@ from coordinator.privacy import require_accounting
 from coordinator.record import RunRecord, read_start
 from coordinator.report.table import final_table
 from coordinator.run_folder import RunFolder
+from coordinator.schema import settle
 from coordinator.store import StoreError
 from models.data import dataset_classes
 from models.spec import ConfigError, RunSpec
@@ -176,6 +177,9 @@ def _tell_finished(order: Order, folder: RunFolder) -> ExitCode:
     ServiceManager().ready()  # for a service there is nothing to do, which is not a failure
     print(f"run folder: {folder.path}")
     print("the run is finished already")
+    if folder.store_path.exists():
+        with contextlib.suppress(StoreError):  # all that people are told is in the summary
+            settle(folder.store_path)
     print(final_table(folder.read_summary()), flush=True)
     _report(order, folder)
     print(f"run folder: {folder.path}", flush=True)

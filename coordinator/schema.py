@@ -8,7 +8,6 @@ untouched.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import sqlite3
@@ -137,12 +136,17 @@ def open_database(path: Path | None) -> sqlite3.Connection:
     return connection
 
 
-def close_database(connection: sqlite3.Connection) -> None:
-    """Close the store's file, as one that is read without leaving anything beside it, unless somebody reads it now."""
-    with contextlib.suppress(sqlite3.Error):
-        connection.execute("PRAGMA busy_timeout = 0")
-        connection.execute("PRAGMA journal_mode = DELETE")
-    connection.close()
+def settle(path: Path) -> None:
+    """Close a store as its process would have, had it not been killed when its run was over.
+
+    Raises:
+        StoreError: it is in use, damaged, or cannot be written.
+    """
+    lock = lock_store(path)
+    try:
+        open_database(path).close()
+    finally:
+        os.close(lock)
 
 
 def sync_folder(folder: Path) -> None:

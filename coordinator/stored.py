@@ -118,12 +118,15 @@ class Position:
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
     """Read the store at `path` as it is at one moment, whether its run goes on or not.
 
+    A store that was closed in order has no log beside it; it is read as one that nobody writes, so that none is made.
+
     Raises:
         ConfigError: there is no store, or it cannot be read.
     """
     if not path.exists():
         raise ConfigError(f"{path.parent}: there is no {path.name}: the run has not begun, or was kept in memory alone")
-    address = f"{path.resolve().as_uri()}?mode=ro"
+    is_closed = not path.with_name(f"{path.name}-wal").exists()
+    address = f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' if is_closed else ''}"
     try:
         with closing(sqlite3.connect(address, uri=True, isolation_level=None)) as connection:
             connection.execute("BEGIN")

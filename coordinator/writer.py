@@ -19,7 +19,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from coordinator.schema import StoreError, close_database
+from coordinator.schema import StoreError
 from models.failpoints import reach
 
 READ_TIMEOUT_S = 60.0
@@ -131,7 +131,7 @@ class Writer:
             while self._step():
                 pass
         finally:
-            close_database(self._connection)
+            self._connection.close()
 
     def _step(self) -> bool:
         """Settle one batch; return whether another may follow."""

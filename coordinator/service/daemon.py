@@ -24,7 +24,7 @@ from coordinator.device import data_index
 from coordinator.door import Arrival, Door
 from coordinator.keys import Keys
 from coordinator.run_folder import RunFolder, run_token
-from coordinator.schema import lock_store
+from coordinator.schema import lock_store, settle
 from coordinator.service.clerk import Clerk
 from coordinator.service.desk import Desk
 from coordinator.service.foyer import Events, Foyer, Guest
@@ -180,6 +180,9 @@ class Service:
                 continue
             if entry.state == "running" and ended in ("finished", "failed"):  # but was killed before it was booked
                 self._book_over(entry.run_id, ended, "")
+                with contextlib.suppress(StoreError):
+                    settle(plan.folder.store_path)
+                self._leave_behind(plan)
             elif entry.state == "running":
                 self._host(plan)
             else:

@@ -18,6 +18,7 @@ def test_a_run_that_is_over_is_no_failure_of_the_service_that_would_go_on_with_i
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = RecordedRun(tmp_path).end()
+    folder.store_path.with_name("store.sqlite-wal").touch()  # as a kill before the store's end leaves it
     config = load(folder.config_path, ["report.page=false"])
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
@@ -27,3 +28,4 @@ def test_a_run_that_is_over_is_no_failure_of_the_service_that_would_go_on_with_i
         assert recorded(order, lambda spec, record: pytest.fail("it must not run again")) == ExitCode.FINISHED
         assert manager.recv(64).decode() == READY
     assert "the run is finished already" in capsys.readouterr().out
+    assert not folder.store_path.with_name("store.sqlite-wal").exists()

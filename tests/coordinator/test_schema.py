@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from coordinator import schema
 from coordinator.store import Store, StoreError
+from coordinator.stored import read_facts, reading
 from tests.coordinator.stores import call, reopened, run_exchange, unexpected
 
 
@@ -95,3 +97,19 @@ def test_migration_that_fails_leaves_the_file_as_it_was(store_path: Path, monkey
     with sqlite3.connect(store_path) as connection:
         assert connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'half'").fetchone() == (0,)
     connection.close()
+
+
+def test_what_a_killed_process_left_beside_a_store_is_put_into_it(store_path: Path, tmp_path: Path) -> None:
+    left = tmp_path / "left" / store_path.name
+    left.parent.mkdir()
+    store = Store(store_path, call, unexpected)
+    store.put_meta("found", "again")
+    assert store.meta() == {"found": "again"}
+    for path in store_path.parent.glob(f"{store_path.name}*"):
+        shutil.copy(path, left.parent)
+    store.close()
+    assert left.with_name(f"{left.name}-wal").stat().st_size > 0
+    schema.settle(left)
+    assert sorted(path.name for path in left.parent.iterdir()) == [left.name, f"{left.name}.lock"]
+    with reading(left) as connection:
+        assert read_facts(connection) == {"found": "again"}

@@ -126,10 +126,13 @@ class Endpoint:
         raise AssertionError("an endpoint must say what it does with a message")
 
     def _send(self, frames: Frames) -> None:
-        """Send without blocking; raises zmq.ZMQError where the peer is gone or its queue full."""
+        """Send without blocking; raises zmq.ZMQError where the peer is gone or its queue full.
+
+        Large frames wait where they are, so that one which goes to many is in memory once: they must not change.
+        """
         for frame in frames[:-1]:
-            self._socket.send(frame, _MORE)
-        self._socket.send(frames[-1], _LAST)
+            self._socket.send(frame, _MORE, copy=False)
+        self._socket.send(frames[-1], _LAST, copy=False)
         if self._has_message():
             self._look_again()
 

@@ -9,6 +9,7 @@ import pytest
 
 from coordinator.config import load
 from coordinator.run_folder import RunFolder
+from coordinator.service.daemon import Service
 from coordinator.service.queue import Entry, Queue
 from coordinator.service.settings import ServiceConfig
 from tests.coordinator.service.in_process import settings, standing
@@ -68,3 +69,22 @@ def test_a_run_whose_accounts_cannot_be_written_has_failed_and_the_others_are_qu
             assert "metrics.jsonl" in entry.reason
 
     asyncio.run(main())
+
+
+def test_a_run_whose_service_was_killed_before_its_report_was_made_has_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = left(settings(folder))
+    Queue(folder).put(Entry(run.run_id, "running"))
+    run.write_summary({"outcome": "finished"})
+    reported: list[str] = []
+    monkeypatch.setattr(Service, "_leave_behind", lambda service, plan: reported.append(plan.folder.run_id))
+
+    async def main() -> None:
+        async with standing(settings(folder)) as service:
+            entry = service.queue.get(run.run_id)
+            assert entry is not None
+            assert (entry.state, entry.outcome) == ("over", "finished")
+
+    asyncio.run(main())
+    assert reported == [run.run_id]
