@@ -14,13 +14,19 @@ from models.spec import ConfigError, PrivacyConfig
 
 EXTRA = "pip install 'protoedge[privacy]'"
 
+LEAST_NOISE, MOST_NOISE = 0.01, 10_000.0
+"""With less nothing is hidden (an epsilon of many thousands), and with more nothing is told."""
+
 
 def require_accounting(privacy: PrivacyConfig) -> None:
     """Refuse to start a run whose privacy could not be accounted for.
 
     Raises:
-        ConfigError: noise is wanted, and the library is not installed.
+        ConfigError: noise is wanted, and there is too little or too much, or the library is not installed.
     """
+    if privacy.adds_noise and not LEAST_NOISE <= privacy.noise_multiplier <= MOST_NOISE:
+        expected = f"expected 0, or {LEAST_NOISE:g} to {MOST_NOISE:g}"
+        raise ConfigError(f"[privacy] noise_multiplier = {privacy.noise_multiplier:g}: {expected}")
     if privacy.adds_noise and find_spec("dp_accounting") is None:
         expected = f"expected dp-accounting, which says what it comes to: {EXTRA}"
         raise ConfigError(f"[privacy] noise_multiplier = {privacy.noise_multiplier:g}: {expected}")

@@ -45,12 +45,13 @@ def read_status(path: Path) -> dict[str, Any]:
         accuracy = _latest_accuracy(connection, records)
     opened, process, queue = position.open_exchange, holder(folder.store_path), queue_of(folder)
     last = read_line(records[-1].line) if records else None
+    entry = queue.get(folder.run_id) if queue is not None else None
     return {
         "run_id": folder.run_id,
         "method": config["method"]["name"],
         "folder": str(path),
         "mode": facts.get("mode"),
-        "outcome": folder.read_summary().get("outcome"),
+        "outcome": folder.read_summary().get("outcome") or (entry.outcome if entry and entry.state == "over" else None),
         "process": process.pid if process is not None else None,
         "service": str(queue.folder) if queue is not None else None,
         "num_rounds": num_rounds,

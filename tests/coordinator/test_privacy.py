@@ -99,6 +99,9 @@ def test_epsilon_grows_with_releases_and_shrinks_with_noise() -> None:
 def test_a_run_whose_noise_cannot_be_accounted_for_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(privacy, "find_spec", lambda name: None)
     privacy.require_accounting(PrivacyConfig())
+    for noise in (1e-300, 0.001, 1e200):
+        with pytest.raises(ConfigError, match=r"noise_multiplier = 1?[0-9.e+-]*: expected 0, or 0\.01 to 10000"):
+            privacy.require_accounting(PrivacyConfig(noise_multiplier=noise))
     with pytest.raises(
         ConfigError, match=r"noise_multiplier = 4: expected dp-accounting.*pip install 'protoedge\[priv"
     ):

@@ -56,6 +56,15 @@ def test_a_run_of_a_service_that_was_killed_says_that_the_service_goes_on_with_i
     assert "--resume" not in format_status(status)
 
 
+def test_a_run_that_its_service_gave_up_has_no_other_process_to_wait_for(tmp_path: Path) -> None:
+    folder = stored_run(tmp_path / RUNS, "serve")
+    Queue(tmp_path).put(Entry(folder.run_id, "over", "failed", "internal error"))
+    status = read_status(folder.path)
+    assert status["outcome"] == "failed"
+    assert "over (failed)" in format_status(status)
+    assert "goes on with it" not in format_status(status)
+
+
 def test_the_text_has_units_and_aligned_columns(tmp_path: Path) -> None:
     lines = format_status(read_status(RecordedRun(tmp_path).end().path)).splitlines()
     assert lines[0].endswith("over (finished)")
