@@ -25,8 +25,9 @@ INTRODUCTION = """\
 
 What this runtime costs beside its peers and beside the least that the same machine can do, and the papers' tables with
 the bytes that they really send. All of it was measured by the commands that stand with it. The machines are shared, so
-ratios within one run say more than the figures themselves. A spread is from the smallest to the largest; that of
-rounds, and of their coordination, is from the median to the 95th percentile.
+ratios within one run say more than the figures themselves; where load_1min is well above the number of cores, times
+are those of a busy machine, and only ratios within one row of a table mean something. A spread is from the smallest to
+the largest; that of rounds, and of their coordination, is from the median to the 95th percentile.
 """
 
 GROUPS: dict[Group, str] = {
@@ -108,12 +109,13 @@ def _claims(claims: Sequence[Claim]) -> str:
 
 
 def _figures(figures: Sequence[Figure]) -> str:
-    header = ["figure", "median", "spread", "samples", "target", "of the limit", ""]
+    header = ["figure", "median", "spread", "samples", "target", "of the limit", "verdict"]
     return _markdown(Table("", header, [_cells(figure) for figure in figures]))
 
 
 def _cells(figure: Figure) -> list[str]:
-    target = "" if figure.target is None else f"{'at least' if figure.at_least else 'under'} {figure.target:g}"
+    bound = "at least" if figure.at_least else "under"
+    target = "" if figure.target is None else f"{bound} {shown_number(figure.target)}"
     ratio = shown_ratio(figure)
     spread = f"{shown_number(figure.smallest)} to {shown_number(figure.largest)}" if figure.num_samples > 1 else ""
     name = f"{figure.name} ({figure.unit})" if figure.unit else figure.name

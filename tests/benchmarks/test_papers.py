@@ -1,6 +1,8 @@
 """The papers' tables: their rows can be run, kept runs are found again, and an order is told from chance."""
 
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -8,7 +10,9 @@ import numpy as np
 import pytest
 
 from coordinator.config import load
+from tests.benchmarks import job
 from tests.benchmarks.papers import findings, study, tables
+from tests.benchmarks.papers.__main__ import main
 from tests.benchmarks.papers.order import Gap, gap, holds, order
 from tests.benchmarks.papers.samples import DIGITS, thin
 from tests.benchmarks.papers.study import Federation, PaperTable, Row, Run, Runs, Scale
@@ -59,7 +63,7 @@ def test_a_kept_run_is_found_in_another_folder_and_in_another_order_of_settings(
     keep(
         tmp_path, ["run.seed=0", "data.root=/elsewhere/mnist.npz", "training.lr=0.1", "training.lr=0.2"], "20260101", 1
     )
-    run = Runs(tmp_path).get(["data.root=/here/mnist.npz", "training.lr=0.2", "run.seed=0"])
+    run = Runs(tmp_path).get(["data.root=/here/mnist.npz", "training.lr=0.2", "run.seed=0", "run.store=memory"])
     assert run.date == "2026-01-01"
 
 
@@ -69,12 +73,40 @@ def test_a_run_of_other_settings_is_another(other: str) -> None:
     assert study.identity([*settings, other]) != study.identity(settings)
 
 
+def test_a_run_that_was_interrupted_goes_on_and_its_rounds_tell_how_long_it_took(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def resumed(*args: object, more: list[str], **how: object) -> SimpleNamespace:
+        asked.append(more)
+        rounds = [{"round_s": 2.0}, {"round_s": None}]
+        return SimpleNamespace(folder=tmp_path / "begun", summary=summary("20260101", 1), wall_s=1.0, rounds=rounds)
+
+    monkeypatch.setattr(study, "last_run", lambda config, mode: tmp_path / "begun")
+    monkeypatch.setattr(job, "run", resumed)
+    assert Runs(tmp_path).get(["method.name=fedproto"]).wall_s == 2.0
+    assert asked == [["--resume", str(tmp_path / "begun")]]
+
+
+def test_an_interrupted_table_says_so_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*args: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tables, "find", interrupted)
+    monkeypatch.setattr(sys, "argv", ["papers", "hgp", "--out", str(tmp_path)])
+    assert main() == 130
+    assert capsys.readouterr().err == "\ninterrupted; the same command goes on\n"
+
+
 def test_a_result_tells_of_its_newest_run_and_of_all_versions(tmp_path: Path) -> None:
     for seed, (day, accuracy) in enumerate([("20260101", 0.9), ("20260102", 0.8)]):
         keep(tmp_path, FEDERATION.settings_of(FEDERATION.rows[0], seed, tmp_path), day, accuracy)
     result = findings.measured("digits", "cpu", "Digits", PaperTable(["About."], [FEDERATION]), Runs(tmp_path))
     (table,) = result.findings.tables
-    assert (result.date, result.machine) == ("2026-01-02", {"protocol": "1.1, 1.2", "simulated_s": 3})
+    assert (result.date, result.machine) == ("2026-01-02", {"protocol": "1.1, 1.2", "took": "3 s"})
     assert table.rows == [["a", "85.00 ± 5.00", "85.00 ± 5.00", "90.00", "2", "1,000", "1,000"]]
 
 

@@ -3,14 +3,16 @@
     python -m tests.benchmarks.papers [TABLE ...] [--scale cpu|gpu] [--out FOLDER] [--list] [--settings]
 
 Without a table it lists them. Runs are kept in FOLDER (by default `runs/papers`) and not made again there, so a table
-that was stopped goes on where it was. With `--settings` it prints what each row is run by, after the data files are
+that was interrupted goes on where it was. With `--settings` it prints what each row is run by, after the data files are
 written to FOLDER, for `coordinator simulate`.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,13 +21,26 @@ from tests.benchmarks.papers import findings, tables
 from tests.benchmarks.papers.study import Runs, Scale
 from tests.benchmarks.result import read_all, shown
 
+INTERRUPTED = 130
+
 
 def main() -> int:
-    """Return 0 if all tables were made or skipped for a reason, whatever came out."""
+    """Return 0 if all tables were made or skipped for a reason, whatever came out, and 130 if it was interrupted."""
     args = _arguments()
-    if args.list or not args.tables:
-        _list(args.tables or tables.NAMES)
-        return 0
+    try:
+        _list(args.tables or tables.NAMES) if args.list or not args.tables else _go(args)
+        print(end="", flush=True)
+    except KeyboardInterrupt:
+        print("\ninterrupted; the same command goes on", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # What is still buffered would fail again when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return INTERRUPTED
+    return 0
+
+
+def _go(args: argparse.Namespace) -> None:
     runs = Runs(args.out.resolve())
     for name in args.tables:
         print(f"\n{tables.title(name)}", flush=True)
@@ -33,7 +48,6 @@ def main() -> int:
             _print_settings(name, args.scale, runs) if args.settings else _make(name, args.scale, runs)
         except Skipped as reason:
             print(f"skipped: {reason}")
-    return 0
 
 
 def _make(name: str, scale: Scale, runs: Runs) -> None:
@@ -64,7 +78,7 @@ def _list(names: Sequence[str]) -> None:
     """Print each table's name, what it is, and how long its runs took where they are kept."""
     results = {result.name: result for result in read_all()}
     for name in names:
-        took = f"{results[name].machine[findings.SIMULATED_S]} s" if name in results else "no result yet"
+        took = f"{results[name].machine[findings.TOOK]} on a CPU" if name in results else "no result yet"
         print(f"{name:20s}{tables.title(name)} ({took})")
 
 

@@ -9,7 +9,6 @@ from tests.benchmarks.papers.study import CUDA, Federation, PaperTable, Row, Sca
 
 SETTINGS = (
     "data.alpha=0.1",
-    "run.store=memory",
     "run.num_rounds=200",
     "round.fraction=0.5",
     "data.partition=fedgen-dirichlet",
@@ -28,9 +27,9 @@ SETTINGS = (
 """Of all of FedPA's tables."""
 
 ABOUT = (
-    "As in the paper: 20 clients, half of them in a round, 20 steps of Adam on batches of 32, 200 rounds, half of the "
-    "training images. The one global model is tested on the whole test part every 10 rounds; the paper has the mean of "
-    "the five best rounds on clients' own test parts, and more baselines."
+    "As in the paper, where nothing else is said: 20 clients, half of them in a round, 20 steps of Adam on batches of "
+    "32, 200 rounds, half of the training images. The one global model is tested on the whole test part every 10 "
+    "rounds; the paper has the mean of the five best rounds on clients' own test parts, and more baselines."
 )
 
 METHODS = {"FedAvg": "fedavg", "FedProx": "fedprox", "FedGen": "fedgen", "FedPA": "fedpa"}
@@ -44,6 +43,10 @@ OTHERS = (
     "take plain gradient steps of 0.01, which make more of federated averaging than the paper has."
 )
 FEWER = "At this scale: Dirichlet 0.1 only, and one seed of plain steps."
+CLOSE = (
+    "With plain steps FedAvg and FedProx come out equal to the last digit: the proximal term takes back 0.2 % at most "
+    "of what a client's 20 steps move, and in no test are the two further apart than 2 of 10,000 images."
+)
 
 STRONG = {"FedAvg": 88.87, "FedProx": 88.18, "FedGen": 90.49, "FedPA": 94.79}
 WEAK = {"FedAvg": 94.58, "FedProx": 94.19, "FedGen": 95.34, "FedPA": 96.77}
@@ -54,7 +57,7 @@ PLAIN = ("training.optimizer=sgd", "training.lr=0.01", "training.momentum=0", "t
 def table(scale: Scale) -> PaperTable:
     """Return the paper's setting, or without Dirichlet 1 and with one seed of plain steps."""
     if scale == "cpu":
-        return PaperTable([ABOUT, OTHERS, FEWER], [_strong(()), _plain((), 1)])
+        return PaperTable([ABOUT, OTHERS, FEWER, CLOSE], [_strong(()), _plain((), 1)])
     weak = Federation("Dirichlet 1", MNIST, (*SETTINGS, "data.alpha=1", *CUDA), rows(WEAK), [ORDER], 3)
     return PaperTable([ABOUT, OTHERS], [_strong(CUDA), weak, _plain(CUDA, 3)])
 

@@ -10,8 +10,8 @@ from tests.benchmarks.papers.order import order
 from tests.benchmarks.papers.study import WAYS, Federation, Measure, Outcome, PaperTable, Runs, Scale
 from tests.benchmarks.result import Claim, Findings, Result, Table
 
-SIMULATED_S = "simulated_s"
-"""How long all runs of a result took, in seconds, among what is told of the machine."""
+TOOK = "took"
+"""How long all runs of a result took, among what is told of the machine."""
 
 
 def measured(name: str, scale: Scale, title: str, table: PaperTable, runs: Runs) -> Result:
@@ -46,7 +46,7 @@ def _facts(runs: Sequence[study.Run]) -> dict[str, str | int | float | None]:
             named.setdefault(package, set()).add(version)
     told = {package: ", ".join(sorted(versions)) for package, versions in named.items()}
     took_s = sum({run.summary["run_id"]: run.wall_s for run in runs}.values())
-    return {**told, SIMULATED_S: round(took_s)}
+    return {**told, TOOK: f"{round(took_s)} s"}
 
 
 def _findings(federation: Federation, outcomes: Sequence[Outcome], measures: Sequence[Measure], runs: Runs) -> Findings:
@@ -59,10 +59,17 @@ def _findings(federation: Federation, outcomes: Sequence[Outcome], measures: Seq
 def _table(federation: Federation, outcomes: Sequence[Outcome], measures: Sequence[Measure]) -> Table:
     paper = ["paper %"] if any(row.paper is not None for row in federation.rows) else []
     header = ["", *(f"{each.name} %" for each in measures), *paper, "rounds", "bytes up", "bytes down"]
-    note = "Bytes: encoded, of an average round, all clients together."
-    if federation.num_seeds > 1:
-        note = f"Means of {federation.num_seeds} seeds ± half their spread. {note}"
-    return Table(federation.title, header, [_cells(each, measures, bool(paper)) for each in outcomes], note)
+    return Table(
+        federation.title, header, [_cells(each, measures, bool(paper)) for each in outcomes], _note(federation)
+    )
+
+
+def _note(federation: Federation) -> str:
+    num_seeds, papers = federation.num_seeds, [row.paper for row in federation.rows]
+    seeds = f"Means of {num_seeds} seeds ± half their spread." if num_seeds > 1 else "Seed 0 alone."
+    told = f"{seeds} Bytes: encoded, of an average round, all clients together."
+    has_gaps = None in papers and any(papers)
+    return f"{told} Where the paper's column is empty, it has no number for the row." if has_gaps else told
 
 
 def _cells(outcome: Outcome, measures: Sequence[Measure], with_paper: bool) -> list[str]:

@@ -16,7 +16,6 @@ NET = ("model.name=vit", "model.feature_dim=64", "model.depth=4", "model.num_hea
 
 SETTINGS: tuple[str, ...] = (
     *NET,
-    "run.store=memory",
     "tasks.num_tasks=5",
     "data.partition=sample-dirichlet",
     "data.alpha=0.05",

@@ -44,10 +44,8 @@ def _require(path: Path) -> None:
 
 def _write_mnist(folder: Path) -> None:
     _require(SAMPLES)
-    path = folder / "mnist.npz"
-    if not path.exists():
-        with np.load(SAMPLES) as pooled:
-            np.savez(path, x=pooled["x"], y=pooled["y"], test_from=MNIST_TEST_FROM)
+    with np.load(SAMPLES) as pooled:
+        np.savez(folder / "mnist.npz", x=pooled["x"], y=pooled["y"], test_from=MNIST_TEST_FROM)
 
 
 def _write_some_mnist(num_train: int, num_test: int, folder: Path) -> None:

@@ -1,6 +1,6 @@
 """What a paper's table is here: federations, each trained by several methods and seeds in the simulator.
 
-A run that is over is kept in a folder, and found there again by its settings.
+A run that is over is kept in a folder, and found there again by its settings; one that was interrupted goes on.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from coordinator.config import load
+from coordinator.resume import last_run
 from tests.benchmarks import job
 from tests.benchmarks.papers.samples import FOLDER, Samples
 from tests.benchmarks.result import Findings
@@ -50,7 +52,10 @@ LAST = Measure("last round", lambda summary: float(summary["accuracy"]["last"]))
 
 
 class Run(msgspec.Struct, frozen=True):
-    """A run that is over; `settings` are each a `table.key=value`."""
+    """A run that is over; `settings` are each a `table.key=value`.
+
+    If it was ever interrupted, `wall_s` is what its rounds took.
+    """
 
     settings: list[str]
     wall_s: float
@@ -108,16 +113,22 @@ class Runs:
         return [line["metrics"] for line in lines if line["kind"] == "exchange" and line["metrics"]]
 
     def _simulate(self, settings: Sequence[str]) -> Run:
-        done = job.run(settings, self.folder, command="simulate", timeout_s=TIMEOUT_S)
-        run = Run(list(settings), done.wall_s, done.summary)
+        begun = last_run(load(None, [*settings, f"run.dir={self.folder}"]), "simulate")
+        more = [] if begun is None else ["--resume", str(begun)]
+        done = job.run(settings, self.folder, command="simulate", timeout_s=TIMEOUT_S, more=more)
+        wall_s = done.wall_s if begun is None else sum(each["round_s"] or 0.0 for each in done.rounds)
+        run = Run(list(settings), wall_s, done.summary)
         (self.folder / f"{done.folder.name}.json").write_bytes(msgspec.json.encode(run))
         return run
 
 
 def identity(settings: Sequence[str]) -> frozenset[tuple[str, str]]:
-    """Return what tells a run from others: the last value of each key, and of a path only its last part."""
+    """Return what tells a run from others: the last value of each key, and of a path only its last part.
+
+    Where it is stored changes nothing that comes out.
+    """
     pairs = (setting.split("=", 1) for setting in settings)
-    return frozenset({key: value.rpartition("/")[2] for key, value in pairs}.items())
+    return frozenset({key: value.rpartition("/")[2] for key, value in pairs if key != "run.store"}.items())
 
 
 def no_more(outcomes: Sequence[Outcome], runs: Runs) -> Findings:
@@ -169,7 +180,7 @@ class PaperTable:
 
 
 def run(federation: Federation, runs: Runs) -> list[Outcome]:
-    """Write the samples, run every row with every seed that is not there yet, and say what came out as it comes.
+    """Write the samples, run every row with every seed that is not there yet, and tell of each as it begins and ends.
 
     Raises:
         Skipped: samples are missing.
@@ -179,7 +190,10 @@ def run(federation: Federation, runs: Runs) -> list[Outcome]:
     for row in federation.rows:
         made = []
         for seed in range(federation.num_seeds):
-            made.append(runs.get(federation.settings_of(row, seed, runs.folder)))
-            print(f"  {federation.title}: {row.name}, seed {seed}: {made[-1].wall_s:.0f} s", flush=True)
+            settings = federation.settings_of(row, seed, runs.folder)
+            num_rounds = load(None, settings).run.num_rounds
+            print(f"  {federation.title}: {row.name}, seed {seed}, {num_rounds} rounds: ", end="", flush=True)
+            made.append(runs.get(settings))
+            print(f"{made[-1].wall_s:.0f} s", flush=True)
         outcomes.append(Outcome(row, made))
     return outcomes
