@@ -230,8 +230,7 @@ class Coordinator:
         if not self._may_send(client, update.run, update.round, update.exchange):
             return
         reach("update.received")
-        misfit = self._conductor.misfit(client, packed, self._gate)
-        if misfit is not None:
+        if (misfit := self._conductor.misfit(client, packed, self._gate)) is not None:
             self._on_misfit(client, misfit)
             return
         exchange, num_train = self._conductor.exchange, self._ledger.facts(client).num_train
@@ -243,7 +242,8 @@ class Coordinator:
         self._record.put_update(update, client, num_train, frames, timing, lambda: self._on_durable(client, exchange))
         self._display.progress(update.round, update.exchange, len(exchange.accepted), len(self._rounds.cohort))
         reach("update.accepted")
-        self._grant(self._grants.release(client))
+        if not self._record.spills(packed):
+            self._grant(self._grants.release(client))
         self._feed(rounds.UpdateArrived(client, update.round, update.exchange, now))
 
     def _on_misfit(self, client: str, misfit: str) -> None:
@@ -272,7 +272,10 @@ class Coordinator:
 
     def _on_durable(self, client: str, exchange: OpenExchange) -> None:
         reach("update.durable")
-        exchange.settle(client, self._record.spills(exchange.accepted[client].packed))
+        is_spilled = self._record.spills(exchange.accepted[client].packed)
+        exchange.settle(client, is_spilled)
+        if is_spilled and exchange is self._conductor.exchange:  # it was in memory until now
+            self._grant(self._grants.release(client))
         if not self._acks:
             self._loop.call_later(ACK_AFTER_S, self._send_acks)
         self._acks[client] = Ack(self._token, exchange.round, exchange.index)

@@ -25,7 +25,7 @@ class Grants:
         return self._fill()
 
     def release(self, client: str) -> list[str]:
-        """A client's uplink came, or the client left or was refused."""
+        """A client's uplink came, and is on disk if it goes there, or the client left or was refused."""
         self._open.discard(client)
         if client in self._queue:
             self._queue.remove(client)
