@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import socket
+import sqlite3
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from tests.integration.plugins.pairs import Echoes, Sums
 from tests.integration.processes import Process
 from tests.integration.served_run import client_id
 from wire.exit_codes import ExitCode
-from wire.messages import Ack, Grant, Offer, Refusal, Task, Update
+from wire.messages import Ack, Grant, Offer, Ping, Pong, Refusal, Task, Update
 
 FIRST, SECOND, THIRD = client_id(0), client_id(1), client_id(2)
 
@@ -137,6 +138,35 @@ def test_what_the_run_itself_cannot_send_ends_it_at_once(pairs: PairsRun) -> Non
     pairs.configure(model={"feature_dim": 20_000}, transport={"max_message_bytes": 65536})
     line = the_line(pairs.serve(), ExitCode.BAD_CONFIG)
     assert re.search(r"Constant: 80\d\d\d bytes are more than \[transport\] max_message_bytes = 65536", line)
+
+
+def test_a_large_update_makes_room_for_the_next_one_when_it_is_on_disk_and_not_before(pairs: PairsRun) -> None:
+    """Five large uplinks, of which four at a time are granted; the first is accepted while the disk takes nothing."""
+    wide = 80_000
+    pairs.configure(model={"feature_dim": wide}, data={"num_clients": 5}, transport={"heartbeat_s": 30.0})
+    coordinator = pairs.serve()
+    sums = Sums(np.zeros(wide, np.float32), np.ones(1, np.uint32))
+    with contextlib.ExitStack() as stack:
+        peers = [stack.enter_context(pairs.peer(coordinator.address, client_id(index))) for index in range(5)]
+        for peer in peers:
+            peer.join([1, 0, 0], feature_dim=wide)
+        for peer in peers:
+            peer.expect(Task)
+            peer.send(Offer(peer.run, 1, 0, 4 * wide))
+            if peer is not peers[4]:
+                peer.expect(Grant)
+        first, last = peers[0], peers[4]
+        disk = stack.enter_context(contextlib.closing(sqlite3.connect(coordinator.folder / "store.sqlite")))
+        disk.execute("BEGIN IMMEDIATE")
+        for _ in range(2):
+            first.send(Update(first.run, 1, 0, []), sums)
+        assert first.expect(Refusal).code == "duplicate"
+        last.send(Ping())
+        last.expect(Pong)
+        assert not [message for message in last.passed if isinstance(message, Grant)]
+        disk.rollback()
+        last.expect(Grant)
+    assert coordinator.stop() == ExitCode.INTERRUPTED
 
 
 def test_malformed_updates_are_refused_and_give_their_grants_back(pairs: PairsRun) -> None:
