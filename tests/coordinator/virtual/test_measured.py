@@ -28,11 +28,11 @@ def round_line(round: int, round_s: float) -> RoundLine:
     return RoundLine(round, "completed", "", "", round_s, 0.1, 2, 0, 0, 2, none, none, [], none, Refusals())
 
 
-def run(path: Path, lines: list[ClientLine | RoundLine]) -> Path:
+def run(path: Path, lines: list[ClientLine | RoundLine], *settings: str) -> Path:
     """Write the run folder of two clients with 30 and 10 train samples."""
     path.mkdir()
     folder = RunFolder(path)
-    folder.write_config(load(None, SETTINGS))
+    folder.write_config(load(None, [*SETTINGS, *settings]))
     clients = {"client-00": {"train": [10, 20]}, "client-01": {"train": [5, 5]}}
     folder.histogram_path.write_text(json.dumps({"classes": ["a", "b"], "clients": clients}))
     folder.write_metrics(write_line(line) for line in lines)
@@ -62,6 +62,12 @@ def test_messages_of_different_sizes_tell_the_rate_of_a_link(tmp_path: Path) -> 
     profile = read_profiles(run(tmp_path / "run", [*lines, round_line(1, 2.0)])).profiles["client-00"]
     assert profile.latency_s == pytest.approx(0.05)
     assert profile.up_mbit_s == profile.down_mbit_s == pytest.approx(1.0)
+
+
+def test_a_run_is_taken_as_it_was_though_its_backbones_file_is_elsewhere_by_now(tmp_path: Path) -> None:
+    net = ("method.name=headcal", "model.name=onnx", "model.path=gone.onnx")
+    path = run(tmp_path / "run", [client_line("client-00", 1, 1000, 0.04), round_line(1, 1.0)], *net)
+    assert list(read_profiles(path).profiles) == ["client-00"]
 
 
 def test_the_settings_have_them_in_turn(tmp_path: Path) -> None:
