@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from coordinator.durations import Moments, duration_s, durations_of
@@ -179,14 +179,6 @@ class RoundAccount:
     def coordination_s(self, round_s: float | None) -> float | None:
         """Return what is left of the round's duration without its slowest client's work."""
         return None if round_s is None else max(0.0, round_s - max(self.work_s.values(), default=0.0))
-
-
-def added(summands: Iterable[Traffic]) -> Traffic:
-    """Return the sum of all."""
-    total = NO_TRAFFIC
-    for traffic in summands:
-        total = total.plus(traffic)
-    return total
 
 
 def finite(metrics: Mapping[str, float]) -> dict[str, float | None]:

@@ -7,7 +7,7 @@ exchange that a failed round left open is counted too. The evaluation after the 
 
 After a restart come `replay`, the announcements, and for an exchange in hand `round_opened(..., resumed=True)`,
 `exchange_opened`, and again the updates that the store holds of it, each with its task. What else was sent after the
-last line is not known any more; what was refused, `refused_before` tells.
+last line is not known any more; what was refused, `since_start` tells.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from coordinator.accounts import ExchangeAccount, RoundAccount, added, finite
+from coordinator.accounts import ExchangeAccount, RoundAccount, finite
 from coordinator.accuracy import Accuracies
 from coordinator.durations import MeanDurations, duration_s
 from coordinator.footprint import Footprints
@@ -33,6 +33,7 @@ from coordinator.tally import (
     RoundLine,
     RoundView,
     Status,
+    added,
     read_line,
     write_line,
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from coordinator.tally import Cost, ExchangeLine, Refusals, RoundLine, Traffic
+from coordinator.tally import Cost, ExchangeLine, Refusals, RoundLine, Traffic, added
 
 SentConstants = Mapping[str, Traffic]
 """What sending run constants to one client has come to, by their digests."""
@@ -44,10 +44,7 @@ class SinceStart:
     def before(self, constants: Mapping[str, SentConstants], refusals: Refusals) -> None:
         """Go on from what an earlier process has stored: run constants by client, and refusals."""
         self._constants = {client: dict(sent) for client, sent in constants.items()}
-        self._sent = Traffic()
-        for sent in self._constants.values():
-            for traffic in sent.values():
-                self._sent = self._sent.plus(traffic)
+        self._sent = added(traffic for sent in constants.values() for traffic in sent.values())
         self._refused_at_least(refusals)
 
     def replay(self, line: ExchangeLine | RoundLine) -> None:

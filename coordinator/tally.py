@@ -7,7 +7,7 @@ stored rebuild them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -98,6 +98,14 @@ class Traffic(msgspec.Struct, frozen=True):
     def computed(self) -> Traffic:
         """Return the same with what was computed from the messages alone."""
         return msgspec.structs.replace(self, wire_bytes=self.computed_wire_bytes)
+
+
+def added(summands: Iterable[Traffic]) -> Traffic:
+    """Return the sum of all."""
+    total = Traffic()
+    for traffic in summands:
+        total = total.plus(traffic)
+    return total
 
 
 class Refusals(msgspec.Struct, frozen=True):

@@ -71,7 +71,7 @@ class _Channelwise(torch.autograd.Function):
 
     @staticmethod
     def forward(compute: Compute, x: torch.Tensor, *of_channels: torch.Tensor) -> torch.Tensor:
-        raise NotImplementedError("expected to be computed within torch.func.vmap")
+        raise AssertionError("clients side by side are computed within torch.func.vmap alone, see `vmap`")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:

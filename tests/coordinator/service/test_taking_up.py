@@ -28,6 +28,14 @@ def left(config: ServiceConfig, *more: str) -> RunFolder:
     return run
 
 
+def see_failed(service: Service, run: RunFolder, reason: str) -> None:
+    """See a run told as failed, for a reason that says this."""
+    entry = service.queue.get(run.run_id)
+    assert entry is not None
+    assert (entry.state, entry.outcome) == ("over", "failed")
+    assert reason in entry.reason
+
+
 def test_a_run_follows_the_service_as_it_is_set_now(folder: Path) -> None:
     run = left(settings(folder), "transport.heartbeat_s=3.0")
     changed = settings(folder, "transport.max_message_bytes=100000")
@@ -47,10 +55,7 @@ def test_a_run_whose_figures_are_damaged_has_failed_and_the_others_are_queued(fo
     async def main() -> None:
         async with standing(settings(folder)) as service:
             assert list(service.plans) == [sound.run_id]
-            entry = service.queue.get(damaged.run_id)
-            assert entry is not None
-            assert (entry.state, entry.outcome) == ("over", "failed")
-            assert "expected the figures of a run" in entry.reason
+            see_failed(service, damaged, "expected the figures of a run")
 
     asyncio.run(main())
 
@@ -63,10 +68,7 @@ def test_a_run_whose_accounts_cannot_be_written_has_failed_and_the_others_are_qu
     async def main() -> None:
         async with standing(settings(folder)) as service:
             assert list(service.plans) == [sound.run_id]
-            entry = service.queue.get(unwritable.run_id)
-            assert entry is not None
-            assert (entry.state, entry.outcome) == ("over", "failed")
-            assert "metrics.jsonl" in entry.reason
+            see_failed(service, unwritable, "metrics.jsonl")
 
     asyncio.run(main())
 
