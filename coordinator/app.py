@@ -81,7 +81,10 @@ def coordinate(coordinator: Coordinator, display: Display, clients: Clients | No
 
     async def run() -> ExitCode:
         end_by(lambda reason: coordinator.end(ExitCode.INTERRUPTED, reason), display.note)
-        return await coordinator.run(clients)
+        try:
+            return await coordinator.run(clients)
+        finally:
+            _ignore_signals()  # not later: a loop that is being closed has no more use for a signal, and says so
 
     try:
         return asyncio.run(run())
@@ -108,8 +111,10 @@ def end_by(end: Callable[[str], None], note: Callable[[str], None]) -> None:
 
 
 def _ignore_signals() -> None:
-    """Let nothing disturb the last steps, which take a bounded time: the event loop's handlers are gone by now."""
+    """Let nothing disturb the last steps, which take a bounded time; an event loop's handlers are taken away."""
     for number in (signal.SIGTERM, signal.SIGINT):
+        with contextlib.suppress(RuntimeError):  # there is no loop any more
+            asyncio.get_running_loop().remove_signal_handler(number)
         signal.signal(number, signal.SIG_IGN)
 
 
