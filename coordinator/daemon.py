@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from coordinator import round_events as rounds
+from coordinator.acks import Acks
 from coordinator.alarm import Alarm
 from coordinator.conductor import Conductor
 from coordinator.config import RunConfig
@@ -58,9 +59,6 @@ from wire.messages import (
 from wire.messages import Constant as ConstantMessage
 from wire.sockets.service import ServiceManager
 from wire.timing import Timing
-
-ACK_AFTER_S = 0.1
-"""A durable update is acknowledged so much later, unless its client gets the next task first, which says as much."""
 
 WATCH_EVERY_S = 0.2
 """How often a loopback run looks after its own client processes."""
@@ -121,7 +119,7 @@ class Coordinator:
         self._misfits = Misfits(config.gate.max_refusals, record.standing.misfits)
         self._lobby.left_out.update(self._misfits.left_out())
         self._rounds.left_out.update(self._lobby.left_out)
-        self._acks: dict[str, Ack] = {}
+        self._acks = Acks(self._acknowledge)
         self._alarm = Alarm(self._next_due, self._on_due)
 
     @property
@@ -177,7 +175,7 @@ class Coordinator:
         self._service.stopping()
         reach("run.over")
         self._alarm.cancel()
-        self._send_acks()
+        self._acks.send_all()
         self._lobby.close()
         finish = encode(Finish(self._token, outcome, reason))
         for client in self._lobby.clients:
@@ -276,15 +274,11 @@ class Coordinator:
         exchange.settle(client, is_spilled)
         if is_spilled and exchange is self._conductor.exchange:  # it was in memory until now
             self._grant(self._grants.release(client))
-        if not self._acks:
-            self._loop.call_later(ACK_AFTER_S, self._send_acks)
-        self._acks[client] = Ack(self._token, exchange.round, exchange.index)
+        self._acks.put(client, Ack(self._token, exchange.round, exchange.index))
 
-    def _send_acks(self) -> None:
-        """Acknowledge what is durable, but for those whose next task has done so by now."""
-        acks, self._acks = self._acks, {}
-        for client in acks.keys() & set(self._lobby.clients):
-            self._lobby.send(client, encode(acks[client]), self._now())
+    def _acknowledge(self, client: str, ack: Ack) -> None:
+        if self._lobby.has(client):
+            self._lobby.send(client, encode(ack), self._now())
             reach("ack.sent")
 
     def _refuse(self, refusal: rounds.Refuse) -> None:
@@ -351,12 +345,15 @@ class Coordinator:
     def _send_tasks(self, clients: Sequence[str]) -> None:
         """Send the open exchange's task; it is the same for all whose last round that counted is the same."""
         downlink, kept = self._conductor.exchange.downlink, self._rounds.kept
-        encoded = {round: self._encode_task(round, downlink) for round in {kept.get(client, 0) for client in clients}}
+        tasks: dict[int, tuple[Frames, Cost]] = {}
+        for round in {kept.get(client, 0) for client in clients}:
+            frames = self._encode_task(round, downlink)
+            tasks[round] = frames, self._cost(downlink, frames)
         for client in clients:
-            frames = encoded[kept.get(client, 0)]
+            frames, cost = tasks[kept.get(client, 0)]
             if self._lobby.send(client, frames, self._now()):
-                self._acks.pop(client, None)
-                self._ledger.task_sent(client, self._cost(downlink, frames), self._now())
+                self._acks.drop(client)
+                self._ledger.task_sent(client, cost, self._now())
                 reach("task.sent")
 
     def _encode_task(self, kept: int, downlink: Packed) -> Frames:

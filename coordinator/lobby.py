@@ -92,6 +92,10 @@ class Lobby:
         """The ids of those who are connected."""
         return sorted(self._membership.members)
 
+    def has(self, client: str) -> bool:
+        """Say whether this client is connected."""
+        return client in self._membership.members
+
     def open(self, constants: Sequence[Constant]) -> None:
         """Begin to welcome, now that the run's constants are made.
 

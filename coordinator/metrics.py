@@ -67,6 +67,7 @@ class Ledger:
         self._config = read_config(method, spec.method_config)
         self._announced: dict[str, Ready] = {}
         self._facts: dict[str, Facts] = {}
+        self._run_facts: RunFacts | None = None
         self._clients: set[str] = set()
         self._rounds: dict[int, RoundLine] = {}
         self._num_late = 0
@@ -105,13 +106,20 @@ class Ledger:
         Raises:
             KeyError: the client has not announced itself.
         """
-        if client in self._facts:
-            return self._facts[client]
+        if client not in self._facts:
+            self._run_facts = self._run_facts or self._facts_of_run()
+            self._facts[client] = facts_of(self._spec, self._announced[client], self._run_facts)
+        return self._facts[client]
+
+    def _facts_of_run(self) -> RunFacts:
         round = self._exchange.round if self._exchange is not None else 0
         account = self._accounts.get(round, RoundAccount())
         known = self._known_classes | account.new_classes
-        run = RunFacts(self._config, known, self._base, round, self._num_completed, account.metrics)
-        return self._facts.setdefault(client, facts_of(self._spec, self._announced[client], run))
+        return RunFacts(self._config, known, self._base, round, self._num_completed, account.metrics)
+
+    def _forget_facts(self) -> None:
+        self._facts.clear()
+        self._run_facts = None
 
     def num_train(self, clients: Collection[str]) -> int:
         """Return how many train samples these clients have announced."""
@@ -138,7 +146,7 @@ class Ledger:
         """Begin an exchange with these clients; what the kernel counted of one before a restart is not known."""
         name = "evaluation" if self._is_evaluation(exchange_index) else self._method.exchanges[exchange_index].name
         where = (round, exchange_index, name, self._base, cohort, at)
-        self._facts.clear()
+        self._forget_facts()
         self._exchange = ExchangeAccount(*where) if resumed else ExchangeAccount(*where, self._links.link)
         if not resumed:
             self._links.exchange_opened()
@@ -293,7 +301,7 @@ class Ledger:
             self._footprints.book(line)
             self._account_of(line).book(line)
             return
-        self._facts.clear()
+        self._forget_facts()
         self.since_start.replay(line)
         if line.simulated_at_s is not None:
             self.simulated_at_s = max(line.simulated_at_s, self.simulated_at_s or 0.0)

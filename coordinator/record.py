@@ -142,7 +142,8 @@ class RunRecord:
     def _notify(self, callback: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # a loop that is closed: nobody is there to hear it
             if self._loop is not None:
-                self._loop.call_soon_threadsafe(callback)
+                call = self._loop.call_soon if self._in_memory else self._loop.call_soon_threadsafe
+                call(callback)
 
     def _failed(self, error: StoreError) -> None:
         for waiting in self._waiting:

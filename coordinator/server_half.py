@@ -84,7 +84,7 @@ class ServerHalf:
             modules: folder of a user's own modules.
             log: where the aggregator's output goes.
             threads: how many threads its libraries may use.
-            answer_s: how long one answer may take, in seconds.
+            answer_s: how long one answer may take, in seconds; an aggregator that takes longer is ended.
             spare: where an aggregator may be had that need not be started.
         """
         self._spec = spec
@@ -95,6 +95,7 @@ class ServerHalf:
         self._answer_s = answer_s
         self._child: Child | None = None
         self._awaited: deque[asyncio.Future[Answer]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
         self._ahead: tuple[tuple[int, str], asyncio.Future[Answer]] | None = None
         self._made: list[Constant] = []
         self._state: Packed | None = None
@@ -181,6 +182,8 @@ class ServerHalf:
 
     async def stop(self) -> None:
         """End the aggregator."""
+        if self._timer is not None:
+            self._timer.cancel()
         if self._child is not None:
             await self._child.stop()
 
@@ -189,7 +192,7 @@ class ServerHalf:
         ahead, self._ahead = self._ahead, None
         if ahead is not None and ahead[0] == (round, exchange):
             with contextlib.suppress(_AggregatorDiedError):
-                return self._checked(await self._within(ahead[1]))
+                return self._checked(await ahead[1])
         return None
 
     async def _ask(self, ask: Callable[[Child], Awaitable[None]], knows_state: bool = True) -> Answer:
@@ -232,24 +235,37 @@ class ServerHalf:
 
     async def _answered(self, child: Child, ask: Callable[[Child], Awaitable[None]]) -> Answer:
         answer = self._expect()
-
-        async def exchange() -> Answer:
-            await ask(child)
-            return await answer
-
-        return await self._within(exchange())
+        await ask(child)
+        return await answer
 
     def _expect(self) -> asyncio.Future[Answer]:
         """Return the answer to a question that is about to be asked."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._awaited.append(answer)
+        if len(self._awaited) == 1:
+            self._time_next()
         return answer
 
-    async def _within(self, answer: Awaitable[Answer]) -> Answer:
-        try:
-            return await asyncio.wait_for(answer, self._answer_s)
-        except asyncio.TimeoutError:
-            raise ServerHalfError(f"the aggregator gave no answer within {self._answer_s:g} s") from None
+    def _time_next(self) -> None:
+        """Give the aggregator time for the next answer from now on, if one is awaited."""
+        if self._timer is not None:
+            self._timer.cancel()
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(self._answer_s, self._on_silent) if self._awaited else None
+
+    def _on_silent(self) -> None:
+        self._fail(ServerHalfError(f"the aggregator gave no answer within {self._answer_s:g} s"))
+        if self._child is not None:
+            self._child.kill()
+
+    def _fail(self, error: Exception) -> None:
+        """Give all questions this answer."""
+        while self._awaited:
+            answer = self._awaited.popleft()
+            if not answer.done():
+                answer.set_exception(error)
+                answer.exception()  # nobody may want to know what was asked ahead
+        self._time_next()
 
     def _checked(self, answer: Answer) -> Answer:
         message = answer[0]
@@ -262,15 +278,13 @@ class ServerHalf:
         if isinstance(message, commands.ConstantMade):
             assert packed is not None
             self._made.append(Constant(message.name, message.digest, packed))
-        elif self._awaited and not (answer := self._awaited.popleft()).done():
-            answer.set_result((message, packed))
+        elif self._awaited:
+            answer = self._awaited.popleft()
+            self._time_next()
+            if not answer.done():
+                answer.set_result((message, packed))
 
     def _on_gone(self, how: str) -> None:
         lines = self._child.last_lines() if self._child is not None else ""
         self._child = None
-        died = _AggregatorDiedError(f"{how}; its last lines:\n{lines}" if lines else how)
-        while self._awaited:
-            answer = self._awaited.popleft()
-            if not answer.done():
-                answer.set_exception(died)
-                answer.exception()  # nobody may want to know what was asked ahead
+        self._fail(_AggregatorDiedError(f"{how}; its last lines:\n{lines}" if lines else how))

@@ -79,7 +79,7 @@ class Store:
         except BaseException:
             self._unlock()
             raise
-        self._writer = Writer(connection, notify, on_failed, functools.partial(explain, path))
+        self._writer = Writer(connection, notify, on_failed, functools.partial(explain, path), path is not None)
 
     @property
     def num_commits(self) -> int:

@@ -5,6 +5,8 @@ commits, and only then gives each operation its answer; while a commit waits for
 thousand updates cost a handful of syncs and a lone one waits for no timer. A batch that fails is rolled back as a
 whole and the writer is over: `on_failed` hears of it once, later operations are dropped, reads raise. Operations that
 are queued together are in one batch.
+
+A database in memory waits for no disk, so it has no such thread: what is queued is carried out at once by the caller.
 """
 
 from __future__ import annotations
@@ -57,8 +59,12 @@ class Writer:
         notify: Callable[[Callback], None],
         on_failed: Callable[[StoreError], None],
         explain: Callable[[Exception], StoreError],
+        waits_for_disk: bool = True,
     ) -> None:
-        """Start the thread; see `Store` for `notify` and `on_failed`, `explain` words a failure."""
+        """Start the thread if there is a disk to wait for.
+
+        See `Store` for `notify` and `on_failed`; `explain` words a failure.
+        """
         self._connection = connection
         self._notify = notify
         self._on_failed = on_failed
@@ -68,8 +74,9 @@ class Writer:
         self._failure: StoreError | None = None
         self._closed = False
         self._num_commits = 0
-        self._thread = threading.Thread(target=self._serve, name="store", daemon=True)
-        self._thread.start()
+        self._thread = threading.Thread(target=self._serve, name="store", daemon=True) if waits_for_disk else None
+        if self._thread is not None:
+            self._thread.start()
 
     @property
     def num_commits(self) -> int:
@@ -82,7 +89,7 @@ class Writer:
             raise StoreError("the store was written after it was closed, a fault of this program")
         operation = _Write(run, on_durable)
         if self._gathered is None:
-            self._queue.put([operation])
+            self._put([operation])
         else:
             self._gathered.append(operation)
 
@@ -95,7 +102,7 @@ class Writer:
             yield
         finally:
             self._gathered = None
-        self._queue.put(gathered)
+        self._put(gathered)
 
     def read(self, run: Callable[[sqlite3.Connection], T]) -> T:
         """Wait for the answer to a question, from any thread but the writer's own.
@@ -106,7 +113,7 @@ class Writer:
         if self._closed:
             raise StoreError("the store was read after it was closed, a fault of this program")
         answer: Future[T] = Future()
-        self._queue.put([_Read(run, answer)])
+        self._put([_Read(run, answer)])
         try:
             return answer.result(READ_TIMEOUT_S)
         except FutureTimeoutError:
@@ -120,10 +127,19 @@ class Writer:
         """
         if not self._closed:
             self._closed = True
-            self._queue.put(None)
-        self._thread.join(CLOSE_TIMEOUT_S)
-        if self._thread.is_alive():
-            raise self._explain(TimeoutError(f"not closed within {CLOSE_TIMEOUT_S:.0f} s"))
+            if self._thread is None:
+                self._connection.close()
+            else:
+                self._queue.put(None)
+        if self._thread is not None:
+            self._thread.join(CLOSE_TIMEOUT_S)
+            if self._thread.is_alive():
+                raise self._explain(TimeoutError(f"not closed within {CLOSE_TIMEOUT_S:.0f} s"))
+
+    def _put(self, operations: Sequence[_Write | _Read]) -> None:
+        self._queue.put(operations)
+        if self._thread is None:
+            self._step()
 
     def _serve(self) -> None:
         try:

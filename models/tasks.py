@@ -38,6 +38,8 @@ class TaskPlan:
 
     def task_of(self, round: int) -> int:
         """Return the task of a round from 1 on; what comes behind the last round belongs to the last task."""
+        if self.is_trivial:
+            return 1
         return next((task for task in self.tasks if round <= self.last_round(task)), self.num_tasks)
 
     def last_round(self, task: int) -> int:

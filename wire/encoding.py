@@ -12,8 +12,9 @@ method's record.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -60,12 +61,36 @@ class Packed(NamedTuple):
     @property
     def sizes(self) -> Sizes:
         """Elements and payload bytes, from the headers alone."""
-        valued = (header for header in self.headers if CODEC_NAMES[header.codec] in ELEMENT_CODECS)
-        return Sizes(sum(header.num_entries for header in valued), len(self.buffer))
+        return Sizes(_arranged(self.headers).num_elements, len(self.buffer))
+
+
+class Place(NamedTuple):
+    """An array and where it lies in the buffer."""
+
+    name: str
+    codec: str
+    shape: tuple[int, ...]
+    start: int
+    end: int
+
+
+class Layout(NamedTuple):
+    """What the headers of a payload come to: where each array lies, and the entries of value arrays."""
+
+    places: tuple[Place, ...]
+    num_elements: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all arrays."""
+        return self.places[-1].end if self.places else 0
 
 
 CURVE_FRAME_BYTES = 33
 """What CURVE adds to a frame: the text `MESSAGE` and its length, 8 bytes of nonce, 16 of seal, 1 of flags."""
+
+MAX_KNOWN_ARRAYS = 16
+"""Of payloads with so few arrays it is remembered how they lie, which bounds what a peer can have remembered."""
 
 _ITEM_BYTES = {number: CODEC_BYTES[name] for number, name in CODEC_NAMES.items()}
 _LARGEST_ITEM = max(_ITEM_BYTES.values())
@@ -87,7 +112,7 @@ def pack(payload: Payload) -> Packed:
     headers = [ArrayHeader(name, CODECS[tensor.codec].number, tensor.data.shape) for name, tensor in tensors]
     scalars = {name: _plain_scalar(name, value) for name, value in payload.scalars.items()}
     packed = Packed(headers, scalars, contents[0] if len(contents) == 1 else b"".join(contents))
-    _check_packed(packed, EncodeError)
+    _checked(packed, EncodeError)
     return packed
 
 
@@ -97,13 +122,11 @@ def unpack(packed: Packed) -> Payload:
     Raises:
         DecodeError: the headers are not those of a payload, or do not add up to the buffer.
     """
-    _check_packed(packed, DecodeError)
-    tensors, start, content = {}, 0, memoryview(packed.buffer)
-    for header in packed.headers:
-        end = start + header.size_bytes
-        codec = CODEC_NAMES[header.codec]
-        tensors[header.name] = Tensor(codec, decode_tensor(codec, header.shape, content[start:end]))
-        start = end
+    content = memoryview(packed.buffer)
+    tensors = {
+        name: Tensor(codec, decode_tensor(codec, shape, content[start:end]))
+        for name, codec, shape, start, end in _checked(packed, DecodeError).places
+    }
     return Payload(tensors, packed.scalars)
 
 
@@ -159,7 +182,7 @@ def decode(
 
 def encoded_bytes(frames: Sequence[Buffer]) -> int:
     """Return the bytes of all frames: header and arrays."""
-    return sum(len(frame) for frame in frames)
+    return sum(map(len, frames))
 
 
 def framed_bytes(frames: Sequence[Buffer], is_encrypted: bool) -> int:
@@ -204,36 +227,60 @@ def _check_size(frames: Sequence[Buffer], max_bytes: int, error: type[WireError]
         raise error(f"{what}: {size} bytes are more than [transport] max_message_bytes = {max_bytes}")
 
 
-def _check_packed(packed: Packed, error: type[WireError]) -> None:
-    """Check all that headers, scalars and buffer say of each other."""
-    headers = packed.headers
-    if len(headers) > MAX_ARRAYS:
-        raise error(f"payload: expected at most {MAX_ARRAYS} arrays, got {len(headers)}")
-    names = {*packed.scalars, *(header.name for header in headers)}
-    if len(names) != len(headers) + len(packed.scalars):
+def _checked(packed: Packed, error: type[WireError]) -> Layout:
+    """Return how the arrays lie; raises `error` unless headers, scalars and buffer fit each other."""
+    try:
+        layout = _arranged(packed.headers)
+        _check_names(packed.scalars)
+    except WireError as fault:
+        raise error(str(fault)) from None
+    if packed.scalars and not packed.scalars.keys().isdisjoint(place.name for place in layout.places):
         raise error("payload: a name stands for two arrays or scalars")
+    if layout.size_bytes != len(packed.buffer):
+        raise error(f"payload: expected {layout.size_bytes} bytes of arrays, got {len(packed.buffer)}")
+    return layout
+
+
+def _arranged(headers: Sequence[ArrayHeader]) -> Layout:
+    """Return how such arrays lie; raises WireError if no payload has these headers."""
+    if len(headers) > MAX_ARRAYS:
+        raise WireError(f"payload: expected at most {MAX_ARRAYS} arrays, got {len(headers)}")
+    arrange = _arrange if len(headers) <= MAX_KNOWN_ARRAYS else _arrange.__wrapped__
+    return arrange(tuple(headers))
+
+
+@functools.lru_cache(maxsize=256)
+def _arrange(headers: tuple[ArrayHeader, ...]) -> Layout:
+    """Check and lay out; in a run the same few headers come again and again."""
+    _check_names([header.name for header in headers])
+    places, start, num_elements, largest = [], 0, 0, _LARGEST_ITEM
+    for header in headers:
+        _check_array(header)
+        if header.item_bytes > largest:
+            raise WireError("payload: expected arrays with the largest items first")
+        largest, end, codec = header.item_bytes, start + header.size_bytes, CODEC_NAMES[header.codec]
+        places.append(Place(header.name, codec, header.shape, start, end))
+        num_elements += header.num_entries if codec in ELEMENT_CODECS else 0
+        start = end
+    return Layout(tuple(places), num_elements)
+
+
+def _check_names(names: Collection[str]) -> None:
+    if len(set(names)) != len(names):
+        raise WireError("payload: a name stands for two arrays or scalars")
     for name in names:
         if len(name) > MAX_NAME_BYTES // 4 and len(name.encode(errors="replace")) > MAX_NAME_BYTES:
-            raise error(f"payload: expected names of at most {MAX_NAME_BYTES} bytes, got {name[:40]!r}...")
-    expected, largest = 0, _LARGEST_ITEM
-    for header in headers:
-        _check_array(header, error)
-        expected += header.size_bytes
-        if header.item_bytes > largest:
-            raise error("payload: expected arrays with the largest items first")
-        largest = header.item_bytes
-    if expected != len(packed.buffer):
-        raise error(f"payload: expected {expected} bytes of arrays, got {len(packed.buffer)}")
+            raise WireError(f"payload: expected names of at most {MAX_NAME_BYTES} bytes, got {name[:40]!r}...")
 
 
-def _check_array(header: ArrayHeader, error: type[WireError]) -> None:
+def _check_array(header: ArrayHeader) -> None:
     """Check that there can be such an array."""
     if header.codec not in _ITEM_BYTES:
-        raise error(f"array {header.name!r}: expected a codec number in {sorted(CODEC_NAMES)}, got {header.codec}")
+        raise WireError(f"array {header.name!r}: expected a codec number in {sorted(CODEC_NAMES)}, got {header.codec}")
     if len(header.shape) > MAX_RANK:
-        raise error(f"array {header.name!r}: expected at most {MAX_RANK} dimensions, got {len(header.shape)}")
+        raise WireError(f"array {header.name!r}: expected at most {MAX_RANK} dimensions, got {len(header.shape)}")
     padded = 1
     for size in header.shape:
         padded *= size or 1
         if size < 0 or padded > MAX_ENTRIES:
-            raise error(f"array {header.name!r}: no array has the shape {header.shape}")
+            raise WireError(f"array {header.name!r}: no array has the shape {header.shape}")

@@ -312,9 +312,11 @@ def positions_in(index_set: np.ndarray, universe: int) -> np.ndarray:
 
 _SCALAR_KINDS = ("scalar", "digest")
 
+_CODEC_OF = {"counts": "u32", "class_ids": "u16", "indices": "u8"}
+
 
 def _codec_of(kind: str, value_dtype: str) -> str:
-    return {"values": value_dtype, "counts": "u32", "class_ids": "u16", "indices": "u8"}[kind]
+    return value_dtype if kind == "values" else _CODEC_OF[kind]
 
 
 def _shape_of(spec: dataclasses.Field[Any], dims: Mapping[str, int]) -> tuple[int, ...]:

@@ -130,6 +130,9 @@ def _in_range(array: np.ndarray, limits: np.iinfo) -> np.ndarray:
 
 
 def _rounded_values(name: str, tensor: Tensor, codec: str) -> np.ndarray:
+    if codec != "bf16" and tensor.data.dtype == CODECS[codec].dtype:
+        _refuse_unless(np.isfinite(tensor.data), name, tensor)
+        return tensor.data
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         if codec != "bf16":
             coded = tensor.data.astype(CODECS[codec].dtype, copy=False)
