@@ -1,4 +1,4 @@
-"""Acknowledgements that wait a little: the next task says as much to its client, and mostly comes before they are due."""
+"""Acknowledgements that wait a little: the next task says as much to its client, and mostly comes first."""
 
 from __future__ import annotations
 

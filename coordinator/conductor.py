@@ -95,6 +95,14 @@ class Conductor:
             "aggregator_peak_rss_bytes": PeakMemory(lambda: half.pid),
         }
         self._has_stored_links = False
+        self._untold: list[int] = []
+        self._obedience: dict[type[Any], Callable[[Any], Awaitable[None]]] = {
+            rounds.Configure: self._configure,
+            rounds.Aggregate: self._aggregate,
+            rounds.CompleteRound: self._complete_round,
+            rounds.FailRound: self._fail_round,
+            rounds.Finish: self._end,
+        }
         self.exchange = OpenExchange(0, 0, None, Packed([], {}, b""))
 
     def peaks(self) -> dict[str, int | None]:
@@ -134,11 +142,14 @@ class Conductor:
         """Carry out what is queued, until cancelled."""
         while True:
             await self.carry_out(await self._todo.get())
+            if not self.has_work:
+                self._tell()
 
     async def drain(self) -> None:
         """Carry out what is queued now."""
         while not self._todo.empty():
             await self.carry_out(self._todo.get_nowait())
+        self._tell()
 
     async def carry_out(self, instruction: rounds.Instruction) -> None:
         """Carry out one instruction.
@@ -146,14 +157,7 @@ class Conductor:
         Raises:
             ServerHalfError: the method failed.
         """
-        obey: dict[type[Any], Callable[[Any], Awaitable[None]]] = {
-            rounds.Configure: self._configure,
-            rounds.Aggregate: self._aggregate,
-            rounds.CompleteRound: self._complete_round,
-            rounds.FailRound: self._fail_round,
-            rounds.Finish: self._end,
-        }
-        await obey[type(instruction)](instruction)
+        await self._obedience[type(instruction)](instruction)
 
     def declared(self) -> Exchange:
         """Return the open exchange as the method declares it; the evaluation sends what the first one sends."""
@@ -273,8 +277,12 @@ class Conductor:
         state = self._half.state if status == "completed" else None
         self._record.close_round(status, round, reason, self._half.global_hash, state, accepted, line)
         reach("round.closed")
-        # People are told while the next exchange is prepared.
-        asyncio.get_running_loop().call_soon(self._record.display.round_closed, self._ledger.latest())
+        self._untold.append(round)
+
+    def _tell(self) -> None:
+        """Tell people of the rounds that were closed; clients come first."""
+        while self._untold:
+            self._record.display.round_closed(self._ledger.headline(self._untold.pop(0)))
 
     def _take_peaks(self) -> dict[str, int | None]:
         """Return the peaks since the last call; of a round that another process began, none are known."""

@@ -8,7 +8,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -23,18 +23,17 @@ from coordinator.run_folder import RunFolder
 from coordinator.server_half import Constant
 from coordinator.since_start import SentConstants
 from coordinator.standing import read_standing, stored_lines
+from coordinator.start import Start
 from coordinator.store import SPILL_BYTES, RoundRecord, Store, StoredUpdate, StoreError
 from coordinator.stored import SENT_CONSTANTS
 from coordinator.tally import Refusals
 from models.client_states import drop_states
 from models.methods import find
-from models.settings import read_toml
-from models.spec import ConfigError, RunSpec
-from wire.encoding import Packed, encode, pack, unpack
+from models.spec import RunSpec
+from wire.encoding import Packed, encode, unpack
 from wire.exit_codes import ExitCode
 from wire.limits import PIPE_BYTES
 from wire.messages import Ready, Update
-from wire.payload import Payload
 from wire.tensors import Buffer
 from wire.timing import Timing
 
@@ -42,38 +41,9 @@ FLUSH_AFTER_S = 0.05
 """How long an accepted update may wait to be written, with others or, if its exchange closes first, not at all."""
 
 
-class Start(NamedTuple):
-    """A global state to start from, and the classes that it knows."""
-
-    state: Packed
-    classes: frozenset[int]
-
-
 def outcome_of(code: ExitCode) -> str:
     """Return what clients and `summary.json` are told of how a run ended."""
     return {ExitCode.FINISHED: "finished", ExitCode.INTERRUPTED: "interrupted"}.get(code, "failed")
-
-
-def read_start(path: Path, spec: RunSpec) -> Start:
-    """Return the last global state of another run of the same method.
-
-    Raises:
-        ConfigError: there is no such run, it is of another method, or it has no global state.
-    """
-    from models.checkpoint import CheckpointError, read
-
-    other = RunFolder.open(path)
-    method = read_toml(other.config_path)["method"]["name"]
-    if method != spec.method:
-        raise ConfigError(f"--init-from {path}: expected a run of method {spec.method}, got one of {method}")
-    try:
-        arrays, _ = read(other.global_path)
-        lines = other.metrics_path.read_text(encoding="utf-8").splitlines()
-    except (CheckpointError, OSError) as error:
-        raise ConfigError(f"--init-from {path}: expected a run with a global state: {error}") from None
-    accounts = Ledger(spec, find(spec.method))
-    accounts.replay(lines)
-    return Start(pack(Payload.of_state(arrays)), accounts.known_classes)
 
 
 class RunRecord:
@@ -102,6 +72,7 @@ class RunRecord:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._on_failed: Callable[[StoreError], None] = lambda error: None
         self._unwritten: list[tuple[StoredUpdate, Callable[[], None]]] = []
+        self._flushing: asyncio.TimerHandle | None = None
         self._closing: Callable[[], None] | None = None
         self._waiting: list[asyncio.Future[None]] = []
         self._histogram: dict[str, Any] = {}
@@ -271,16 +242,22 @@ class RunRecord:
         key, report = (update.round, update.exchange, client), timing.frame() if timing is not None else b""
         stored = StoredUpdate(*key, num_train, bytes(frames[0]), b"" if self._in_memory else frames[1], report)
         if not self._unwritten:
-            asyncio.get_running_loop().call_later(FLUSH_AFTER_S, self._flush)
+            self._flushing = asyncio.get_running_loop().call_later(FLUSH_AFTER_S, self._flush)
         self._unwritten.append((stored, on_durable))
         if len(frames[1]) > SPILL_BYTES:
             self._flush()
 
     def _flush(self) -> None:
         """Write the updates that wait, if their exchange has not closed before."""
-        unwritten, self._unwritten = self._unwritten, []
-        if unwritten:
+        if unwritten := self._take_unwritten():
             self._store.put_updates([stored for stored, _ in unwritten], _all(unwritten))
+
+    def _take_unwritten(self) -> list[tuple[StoredUpdate, Callable[[], None]]]:
+        """Return the updates that wait, which do so no more."""
+        if self._flushing is not None:
+            self._flushing.cancel()
+        unwritten, self._unwritten = self._unwritten, []
+        return unwritten
 
     def spills(self, packed: Packed) -> bool:
         """Say whether the store keeps this update in a file, so that memory need not."""
@@ -301,7 +278,7 @@ class RunRecord:
     ) -> None:
         """Store what an exchange came to, now or when its round is closed, as one with that."""
         header, buffer = _state_frames(state) if state is not None else (None, None)
-        unwritten, self._unwritten = self._unwritten, []
+        unwritten = self._take_unwritten()
         clients = [stored.client for stored, _ in unwritten]
         result = (round, exchange, header, buffer, lines, _all(unwritten), clients)
 

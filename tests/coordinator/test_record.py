@@ -12,14 +12,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from coordinator import record as record_module
 from coordinator.config import load
 from coordinator.display import Display
 from coordinator.links import Link, StoredLinks
 from coordinator.metrics import Ledger
-from coordinator.record import RunRecord, Start
+from coordinator.record import RunRecord
 from coordinator.round_events import Configure
 from coordinator.run_folder import RunFolder
 from coordinator.server_half import Constant
+from coordinator.start import Start
 from coordinator.stored import Position, read_position
 from models import methods
 from tests.coordinator.stores import unexpected
@@ -207,3 +209,26 @@ def test_a_record_that_cannot_be_opened_lets_go_of_its_store(folder: RunFolder) 
         opened(folder)
     folder.metrics_path.rmdir()
     opened(folder).close()
+
+
+def test_an_update_waits_its_whole_time_however_shortly_after_an_exchange_was_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The timer of updates that their exchange has taken along does not write those of the next one early."""
+    monkeypatch.setattr(record_module, "FLUSH_AFTER_S", 0.05)
+    folder = RunFolder.create(load(None, [f"run.dir={tmp_path}", "run.store=memory"]), "20260131-235959")
+
+    async def wait_s() -> float:
+        loop = asyncio.get_running_loop()
+        with closing(opened(folder)) as record:
+            record.attach(unexpected)
+            put_exchange(record)
+            await asyncio.sleep(0.03)
+            record.close_exchange(1, 0, packed(2.0), [], links(200), with_round=True)
+            record.close_round("completed", 1, "", "hash", packed(2.0), ["a"], "{}")
+            record.open_exchange(Configure(2, 0, ("a",)), packed(0.0), None)
+            frames, durable, put_at = encode(Update(1, 2, 0), packed(1.0)), loop.create_future(), loop.time()
+            record.put_update(Update(1, 2, 0), "a", 30, frames, None, lambda: durable.set_result(loop.time()))
+            return float(await durable) - put_at
+
+    assert asyncio.run(wait_s()) >= 0.05

@@ -95,6 +95,16 @@ def test_close_commits_what_is_queued_and_is_final(store_path: Path) -> None:
     again.close()
 
 
+def test_a_store_in_memory_is_written_by_its_caller_and_not_by_a_thread() -> None:
+    wrote: list[int] = []
+    num_threads = threading.active_count()
+    store = Store(None, call, unexpected)
+    store.open_exchange(1, 0, ["a"], b"", b"")
+    store.put_update(update(), lambda: wrote.append(threading.get_ident()))
+    assert (wrote, threading.active_count()) == ([threading.get_ident()], num_threads)
+    store.close()
+
+
 def test_memory_store_acknowledges_in_well_under_a_millisecond() -> None:
     store = Store(None, call, unexpected)
     store.open_exchange(1, 0, [], b"", b"")
