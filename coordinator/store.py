@@ -28,7 +28,6 @@ acknowledged, and the file holds what had been.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import json
 import os
@@ -201,11 +200,12 @@ class Store:
         """
 
         def run(connection: sqlite3.Connection) -> Callback:
-            spilled = _record_round(connection, record)
+            connection.execute("INSERT INTO rounds VALUES (?, ?, ?, ?, ?, ?, ?)", record)
+            spilled: list[UpdateKey] = []
             if record.status == "completed":
                 _keep(connection, record.round, accepted, state_header, state_buffer)
             else:
-                connection.execute("DELETE FROM states WHERE round = ?", (record.round,))
+                spilled = _drop_round(connection, record.round)
             return functools.partial(self._drop_buffers, spilled)
 
         self._writer.write(run, on_durable)
@@ -345,11 +345,11 @@ def _replace_state(
     connection.execute("INSERT INTO states VALUES (?, ?, ?, ?)", (round, exchange, header, buffer))
 
 
-def _record_round(connection: sqlite3.Connection, record: RoundRecord) -> list[UpdateKey]:
-    """Write the round's record and drop what an exchange that never closed left behind."""
-    connection.execute("INSERT INTO rounds VALUES (?, ?, ?, ?, ?, ?, ?)", dataclasses.astuple(record))
-    connection.execute("DELETE FROM exchanges WHERE round = ? AND accepted IS NULL", (record.round,))
-    return _drop_updates(connection, record.round)
+def _drop_round(connection: sqlite3.Connection, round: int) -> list[UpdateKey]:
+    """Drop what a failed round has come to, and what an exchange of it that never closed left behind."""
+    connection.execute("DELETE FROM states WHERE round = ?", (round,))
+    connection.execute("DELETE FROM exchanges WHERE round = ? AND accepted IS NULL", (round,))
+    return _drop_updates(connection, round)
 
 
 def _keep(

@@ -78,8 +78,7 @@ class ClosedExchange:
     accepted: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class RoundRecord:
+class RoundRecord(NamedTuple):
     """How a round ended; `started_s` in seconds since the epoch, `round_s` its duration, `line` all else as JSON."""
 
     round: int

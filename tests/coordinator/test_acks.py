@@ -53,7 +53,6 @@ def test_those_that_are_due_are_sent_in_their_order_each_once(monkeypatch: pytes
         waiting = Acks(sent)
         for client in ("b", "a", "c", "b"):
             waiting.put(client, ACK)
-            await asyncio.sleep(0.001)
         while len(sent.to) < 3:
             await asyncio.sleep(0.002)
         await asyncio.sleep(0.02)
