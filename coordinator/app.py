@@ -34,6 +34,7 @@ from models.data import dataset_classes
 from models.spec import ConfigError, RunSpec
 from wire.exit_codes import ExitCode
 from wire.sockets.service import ServiceManager
+from wire.sockets.signals import ignore_signals, run_daemon
 from wire.sockets.zeromq import AddressInUseError
 
 Go = Callable[[RunSpec, RunRecord], ExitCode]
@@ -82,17 +83,14 @@ def coordinate(coordinator: Coordinator, display: Display, clients: Clients | No
 
     async def run() -> ExitCode:
         end_by(lambda reason: coordinator.end(ExitCode.INTERRUPTED, reason), display.note)
-        try:
-            return await coordinator.run(clients)
-        finally:
-            _ignore_signals()  # not later: a loop that is being closed has no more use for a signal, and says so
+        return await coordinator.run(clients)
 
     try:
-        return asyncio.run(run())
+        return run_daemon(run())
     except AddressInUseError as error:
         raise ConfigError(f"[transport] bind: {error}") from None
     finally:
-        _ignore_signals()
+        ignore_signals()
         if clients is not None:
             clients.stop()
 
@@ -109,14 +107,6 @@ def end_by(end: Callable[[str], None], note: Callable[[str], None]) -> None:
     loop.set_exception_handler(on_error)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end, f"stopped by {number.name}")
-
-
-def _ignore_signals() -> None:
-    """Let nothing disturb the last steps, which take a bounded time; an event loop's handlers are taken away."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        with contextlib.suppress(RuntimeError):  # there is no loop any more
-            asyncio.get_running_loop().remove_signal_handler(number)
-        signal.signal(number, signal.SIG_IGN)
 
 
 def recorded(order: Order, go: Go) -> ExitCode:
@@ -160,7 +150,7 @@ def _report(order: Order, folder: RunFolder) -> None:
     if forms:
         from coordinator.report.command import leave_behind  # not before the run is over, as it takes memory
 
-        _ignore_signals()
+        ignore_signals()
         for line in leave_behind(folder, forms):
             print(line)
 

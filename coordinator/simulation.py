@@ -44,6 +44,7 @@ from wire.errors import EncodeError
 from wire.exit_codes import ExitCode
 from wire.messages import Constant as ConstantMessage
 from wire.messages import Ready, Update
+from wire.sockets.signals import run_daemon
 from wire.tensors import Buffer
 
 RATE_EVERY_S = 10.0
@@ -304,6 +305,6 @@ def simulate(config: RunConfig, modules: Path, init_from: Path | None, folder: R
     """Simulate one run to its end; with a folder, go on with the run there."""
 
     def go(spec: RunSpec, record: RunRecord) -> ExitCode:
-        return asyncio.run(Simulation(config, spec, record, modules).run())
+        return run_daemon(Simulation(config, spec, record, modules).run())
 
     return recorded(Order(config, "simulate", modules, init_from, folder), go)

@@ -44,6 +44,7 @@ from wire.sockets.knock import mechanism_at
 from wire.sockets.names import look_up
 from wire.sockets.pipe import end_with_parent
 from wire.sockets.service import ServiceManager
+from wire.sockets.signals import run_daemon
 from wire.sockets.zeromq import Context, Dealer, Loss, mismatch
 from wire.timing import split_timing
 from wire.version import PROTOCOL_VERSION
@@ -383,4 +384,4 @@ def run(config: ClientConfig, config_folder: Path, keys: Keys | None, once: bool
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
         raise ConfigError(f"[client] dir: expected a folder to write to, {folder} is none: {error}") from None
-    return asyncio.run(ClientApp(config, config_folder, keys, once).run(lifeline))
+    return run_daemon(ClientApp(config, config_folder, keys, once).run(lifeline))

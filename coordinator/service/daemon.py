@@ -40,6 +40,7 @@ from wire.encoding import encode
 from wire.exit_codes import ExitCode
 from wire.messages import Decline, Goodbye, Ping, Pong, Standby
 from wire.sockets.service import ServiceManager
+from wire.sockets.signals import run_daemon
 from wire.sockets.tcp import Counters
 from wire.sockets.zeromq import AddressInUseError
 
@@ -329,6 +330,6 @@ def run(config: ServiceConfig, modules: Path, keys: Keys | None) -> ExitCode:
     """
     sys.path.append(str(modules))
     try:
-        return asyncio.run(Service(config, modules, keys).run())
+        return run_daemon(Service(config, modules, keys).run())
     except AddressInUseError as error:
         raise ConfigError(f"[transport] bind: {error}") from None
