@@ -59,26 +59,33 @@ Event = RunState | RoundLine
 
 
 class Result(NamedTuple):
-    """What came out of one run; figures are None where they are not known, as before its end."""
+    """What came out of one run; figures are None where they are not known, as before its end.
+
+    `fault` says what is wrong with a run folder that cannot be read, where nothing is known.
+    """
 
     run_id: str
     method: str
-    seed: int
+    seed: int | None
     outcome: str
-    rounds: int | None
-    accuracy: float | None
-    best_accuracy: float | None
-    up_bytes: int | None
-    down_bytes: int | None
+    rounds: int | None = None
+    accuracy: float | None = None
+    best_accuracy: float | None = None
+    up_bytes: int | None = None
+    down_bytes: int | None = None
+    fault: str = ""
 
 
 class Results(list[Result]):
     """The results of several runs; as text, a table."""
 
     def __str__(self) -> str:
-        """Return a line for each run, below a header."""
+        """Return a line for each run, below a header, and then what is wrong with any."""
+        if not self:
+            return "no runs"
         header = Row("run", ["method", "seed", "outcome", "rounds", "last", "best", "up", "down"])
-        return "\n".join(aligned(header, [_row(result) for result in self], sys.maxsize)) if self else "no runs"
+        faults = [f"{result.run_id}: {result.fault}" for result in self if result.fault]
+        return "\n".join([*aligned(header, [_row(result) for result in self], sys.maxsize), *faults])
 
 
 def default_service() -> Path:
@@ -147,7 +154,7 @@ def watch(run_id: str, service: Path | None = None) -> Iterator[Event]:
 
 
 def results(run_ids: Sequence[str], service: Path | None = None) -> Results:
-    """Return what came out of runs, over or not, in this order."""
+    """Return what came out of runs, over or not, in this order; one that cannot be read costs the others nothing."""
     return Results(_result(state(run_id, service)) for run_id in run_ids)
 
 
@@ -172,14 +179,17 @@ class _Lines:
 
 
 def _result(run: RunState) -> Result:
-    folder = RunFolder.open(Path(run.folder))
-    summary = folder.read_summary()
+    try:
+        folder = RunFolder.open(Path(run.folder))
+        summary, seed = folder.read_summary(), read_toml(folder.config_path).get("run", {}).get("seed")
+    except ConfigError as error:
+        return Result(run.run_id, run.method, None, "unreadable", fault=str(error))
     accuracy = summary.get("accuracy", {})
     up, down = summary.get("uplink", {}), summary.get("downlink", {})
     return Result(
         run.run_id,
         run.method,
-        read_toml(folder.config_path)["run"]["seed"],
+        seed,
         run.outcome or run.state,
         summary.get("rounds_completed"),
         accuracy.get("last"),
@@ -193,7 +203,8 @@ def _row(result: Result) -> Row:
     accuracies = ["n/a" if each is None else show_accuracy(each) for each in (result.accuracy, result.best_accuracy)]
     sizes = ["n/a" if each is None else show_bytes(each) for each in (result.up_bytes, result.down_bytes)]
     rounds = "n/a" if result.rounds is None else str(result.rounds)
-    return Row(result.run_id, [result.method, str(result.seed), result.outcome, rounds, *accuracies, *sizes])
+    seed = "n/a" if result.seed is None else str(result.seed)
+    return Row(result.run_id, [result.method, seed, result.outcome, rounds, *accuracies, *sizes])
 
 
 def _ask(order: Message, service: Path | None, kind: type[AnswerT]) -> AnswerT:

@@ -130,7 +130,7 @@ class Coordinator:
     @property
     def where(self) -> tuple[int, str]:
         """The round in hand, and whom and what it waits for."""
-        return self._rounds.round, self._rounds.waiting_for()
+        return self._rounds.round, self._rounds.waiting_for(self._lobby.clients)
 
     async def run(self, clients: Clients | None) -> ExitCode:
         """Serve the run to its end; in a loopback run its clients are started once there is an address."""

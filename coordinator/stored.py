@@ -129,6 +129,8 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
     try:
         with closing(sqlite3.connect(address, uri=True, isolation_level=None)) as connection:
             connection.execute("BEGIN")
+            if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                raise ConfigError(f"{path.parent}: the run has not begun: its store was not finished; start it again")
             yield connection
     except sqlite3.Error as error:
         raise ConfigError(f"{path}: expected the store of a run: {error}") from None

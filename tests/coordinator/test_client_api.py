@@ -27,3 +27,17 @@ def test_what_a_run_that_goes_on_has_come_to_is_not_known(tmp_path: Path, monkey
     results = client_api.results([folder.run_id])
     assert results == [Result(folder.run_id, "fedproto", 0, "running", None, None, None, None, None)]
     assert str(results).splitlines()[1].split()[-6:] == ["running", *["n/a"] * 5]
+
+
+def test_a_run_that_cannot_be_read_costs_the_others_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, broken = stored_run(tmp_path / "whole", "serve"), stored_run(tmp_path / "broken", "serve")
+    broken.config_path.write_text("[run\n")
+    states = {
+        folder.run_id: RunState(folder.run_id, str(folder.path), "fedproto", "over", outcome="finished")
+        for folder in (whole, broken)
+    }
+    monkeypatch.setattr(client_api, "state", lambda run_id, service: states[run_id])
+    first, second = results = client_api.results([broken.run_id, whole.run_id])
+    assert (first.outcome, first.seed, second.outcome, second.seed) == ("unreadable", None, "finished", 0)
+    assert str(broken.config_path) in first.fault
+    assert str(results).splitlines()[-1] == f"{broken.run_id}: {first.fault}"

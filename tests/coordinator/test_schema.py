@@ -12,6 +12,7 @@ import pytest
 from coordinator import schema
 from coordinator.store import Store, StoreError
 from coordinator.stored import read_facts, reading
+from models.spec import ConfigError
 from tests.coordinator.stores import call, reopened, run_exchange, unexpected
 
 
@@ -113,3 +114,10 @@ def test_what_a_killed_process_left_beside_a_store_is_put_into_it(store_path: Pa
     assert sorted(path.name for path in left.parent.iterdir()) == [left.name, f"{left.name}.lock"]
     with reading(left) as connection:
         assert read_facts(connection) == {"found": "again"}
+
+
+def test_a_store_that_was_not_finished_when_its_process_was_killed_is_told_of(store_path: Path) -> None:
+    sqlite3.connect(store_path).close()
+    store_path.touch()
+    with pytest.raises(ConfigError, match="its store was not finished; start it again"), reading(store_path):
+        pass
