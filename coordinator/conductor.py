@@ -12,56 +12,22 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from coordinator import round_events as rounds
 from coordinator.exchange import OpenExchange
 from coordinator.gate import Gate
+from coordinator.half import Closing, Constant, Half, RoundUnusableError
 from coordinator.links import StoredLinks
 from coordinator.metrics import Ledger
 from coordinator.record import RunRecord
 from coordinator.rounds import Rounds
-from coordinator.server_half import Aggregate, Constant, RoundUnusableError
 from coordinator.standing import Standing
 from models.failpoints import reach
 from models.methods.api import Exchange, Method
 from wire.encoding import Packed
 from wire.payload import Record
 from wire.sockets.memory import PeakMemory
-
-Contributions = Callable[[], Iterable[tuple[str, int, Packed]]]
-
-
-class Half(Protocol):
-    """A server half that answers in its own time; see `server_half.ServerHalf`."""
-
-    global_hash: str
-    versions: dict[str, str]
-
-    @property
-    def state(self) -> Packed | None:
-        """The latest state."""
-
-    async def begin(self, state: Packed | None, num_train: int = 0, wants_constants: bool = False) -> list[Constant]:
-        """Put the server half to a state."""
-
-    async def configure(self, round: int, exchange: str) -> Packed:
-        """Return a downlink."""
-
-    async def aggregate(
-        self,
-        round: int,
-        exchange: str,
-        contributions: Contributions,
-        count: int,
-        meanwhile: Callable[[], None],
-        following: tuple[int, str] | None,
-    ) -> Aggregate:
-        """Take in updates; `meanwhile` is called when the question is out, `following` should be asked for next."""
-
-    @property
-    def pid(self) -> int | None:
-        """The process that it lives in, None if that is not its own."""
 
 
 class Conductor:
@@ -231,11 +197,10 @@ class Conductor:
         failure, state, told = "", None, {}
         closing = functools.partial(self._ledger.exchange_closing, self._now())
         if not self._machine.evaluating:
-            where = (instruction.round, self.declared().name)
-            count = len(instruction.clients)
+            name, count = self.declared().name, len(instruction.clients)
+            question = Closing(instruction.round, name, self._contributions, count, self._following(instruction))
             try:
-                following = self._following(instruction)
-                made = await self._half.aggregate(*where, self._contributions, count, closing, following)
+                made = await self._half.aggregate(question, closing)
                 state, told = made.state, made.metrics
             except RoundUnusableError as error:
                 failure = str(error)

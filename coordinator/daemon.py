@@ -22,6 +22,7 @@ from coordinator.door import Arrival, Frames, OpenPort
 from coordinator.exchange import OpenExchange
 from coordinator.gate import Gate
 from coordinator.grants import Grants
+from coordinator.half import ServerHalfError
 from coordinator.links import Links
 from coordinator.lobby import Events, Lobby
 from coordinator.loopback_clients import Clients
@@ -31,7 +32,7 @@ from coordinator.misfits import Misfits
 from coordinator.record import RunRecord, outcome_of
 from coordinator.rounds import Rounds
 from coordinator.run_folder import run_token
-from coordinator.server_half import ServerHalf, ServerHalfError, Spare
+from coordinator.server_half import ServerHalf, Spare
 from coordinator.store import StoreError
 from coordinator.tally import Report
 from coordinator.turned_away import TurnedAway

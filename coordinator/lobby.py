@@ -13,8 +13,8 @@ from typing import Any
 from coordinator import membership
 from coordinator.device import data_index
 from coordinator.greeting import duplicate, fault_of, pass_time, speaker
+from coordinator.half import Constant
 from coordinator.membership import Membership
-from coordinator.server_half import Constant
 from models.methods.api import Method
 from models.spec import RunSpec
 from wire.encoding import encode

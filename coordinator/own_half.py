@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from coordinator.conductor import Contributions
+from coordinator.half import Aggregate, Closing, Constant, RoundUnusableError
 from coordinator.local_half import LocalHalf
-from coordinator.server_half import Aggregate, Constant, RoundUnusableError
 from coordinator.versions import installed_versions
 from models.checkpoint import state_hash
 from models.methods.api import RoundFailedError
@@ -46,20 +45,12 @@ class OwnHalf:
         """Return the downlink of an exchange."""
         return pack(self._half.configure(round, exchange))
 
-    async def aggregate(
-        self,
-        round: int,
-        exchange: str,
-        contributions: Contributions,
-        count: int,
-        meanwhile: Callable[[], None],
-        following: tuple[int, str] | None,
-    ) -> Aggregate:
+    async def aggregate(self, closing: Closing, meanwhile: Callable[[], None]) -> Aggregate:
         """Take in the accepted updates and return what the server half made of them."""
         meanwhile()
         try:
-            unpacked = ((client, num_train, unpack(packed)) for client, num_train, packed in contributions())
-            made = self._half.aggregate(round, exchange, unpacked)
+            unpacked = ((client, num_train, unpack(packed)) for client, num_train, packed in closing.contributions())
+            made = self._half.aggregate(closing.round, closing.exchange, unpacked)
         except RoundFailedError as error:
             raise RoundUnusableError(str(error)) from error
         self._state, self.global_hash = pack(made.state), made.global_hash

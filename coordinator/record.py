@@ -17,10 +17,10 @@ from coordinator import commands
 from coordinator import round_events as rounds
 from coordinator.config import RunConfig
 from coordinator.display import Display
+from coordinator.half import Constant
 from coordinator.links import StoredLinks
 from coordinator.metrics import Ledger
 from coordinator.run_folder import RunFolder
-from coordinator.server_half import Constant
 from coordinator.since_start import SentConstants
 from coordinator.standing import read_standing, stored_lines
 from coordinator.start import Start

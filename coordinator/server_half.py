@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from coordinator import commands
+from coordinator.half import Aggregate, Closing, Constant, RoundUnusableError, ServerHalfError
 from wire.encoding import Packed, decode, encode
 from wire.limits import PIPE_BYTES
 from wire.messages import Message
@@ -35,34 +35,8 @@ Spare = Callable[[], Child | None]
 Answer = tuple[Message, Packed | None]
 
 
-class RoundUnusableError(Exception):
-    """This round cannot be aggregated; the run may go on."""
-
-
-class ServerHalfError(Exception):
-    """The method's server half failed, or its process died too often."""
-
-
 class _AggregatorDiedError(Exception):
     pass
-
-
-@dataclass(frozen=True)
-class Constant:
-    """A run constant as the server half made it."""
-
-    name: str
-    digest: str
-    packed: Packed
-
-
-@dataclass(frozen=True)
-class Aggregate:
-    """The server half after an exchange: its whole state, the state's hash, and metrics to log."""
-
-    state: Packed
-    global_hash: str
-    metrics: dict[str, float]
 
 
 class ServerHalf:
@@ -137,24 +111,8 @@ class ServerHalf:
         assert packed is not None
         return packed
 
-    async def aggregate(
-        self,
-        round: int,
-        exchange: str,
-        contributions: Callable[[], Iterable[tuple[str, int, Packed]]],
-        count: int,
-        meanwhile: Callable[[], None] = lambda: None,
-        following: tuple[int, str] | None = None,
-    ) -> Aggregate:
-        """Give the accepted updates, one at a time, and return what the server half made of them.
-
-        Args:
-            round: of this exchange.
-            exchange: its name.
-            contributions: client, train samples and update of each.
-            count: how many.
-            meanwhile: called when the aggregator has all of them and works.
-            following: round and name of the exchange that `configure` should be asked for next.
+    async def aggregate(self, closing: Closing, meanwhile: Callable[[], None] = lambda: None) -> Aggregate:
+        """Give the accepted updates, one at a time, and return what the server half made of them; see `half.Half`.
 
         Raises:
             RoundUnusableError: nothing can be made of these updates.
@@ -162,14 +120,14 @@ class ServerHalf:
         """
 
         def messages() -> Iterator[Frames]:
-            yield encode(commands.Aggregate(round, exchange, count))
-            for client, num_train, packed in contributions():
+            yield encode(commands.Aggregate(closing.round, closing.exchange, closing.count))
+            for client, num_train, packed in closing.contributions():
                 yield encode(commands.Contribution(client, num_train), packed, PIPE_BYTES)
-            if following is not None:
-                yield encode(commands.Configure(*following))
+            if closing.following is not None:
+                yield encode(commands.Configure(*closing.following))
 
         async def ask(child: Child) -> None:
-            self._ahead = (following, self._expect()) if following is not None else None
+            self._ahead = (closing.following, self._expect()) if closing.following is not None else None
             await child.send_all(messages())
             meanwhile()
 

@@ -20,13 +20,13 @@ from coordinator.app import Order, recorded
 from coordinator.conductor import Conductor
 from coordinator.config import RunConfig
 from coordinator.gate import Gate
+from coordinator.half import Constant, ServerHalfError
 from coordinator.loopback_clients import client_names
 from coordinator.metrics import Cost, Ledger
 from coordinator.own_half import OwnHalf
 from coordinator.record import RunRecord, outcome_of
 from coordinator.rounds import Rounds
 from coordinator.run_folder import RunFolder, run_token
-from coordinator.server_half import Constant, ServerHalfError
 from coordinator.store import StoreError
 from coordinator.tally import Report
 from coordinator.virtual.clients import Assignment, Done

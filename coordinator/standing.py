@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from coordinator import commands, rounds
+from coordinator.half import Constant
 from coordinator.links import StoredLinks
 from coordinator.run_folder import run_token
-from coordinator.server_half import Constant
 from coordinator.since_start import SentConstants
 from coordinator.store import Store
 from coordinator.stored import (

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 import msgspec
 
 from coordinator.commands import ConstantMade
-from coordinator.server_half import Constant
+from coordinator.half import Constant
 from coordinator.virtual import clients
 from models.spec import read_spec
 from wire.encoding import decode, encode

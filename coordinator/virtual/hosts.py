@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from coordinator.server_half import Constant
+from coordinator.half import Constant
 from coordinator.virtual.clients import Announced, Assignment, Done, Setup, VirtualClients
 from models.data import ClientParts
 from wire.encoding import unpack

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.server_half import Constant
+from coordinator.half import Constant
 from coordinator.virtual import commands
 from coordinator.virtual.batching import shares
 from coordinator.virtual.clients import Announced, Assignment, Done

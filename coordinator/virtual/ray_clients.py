@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from pathlib import Path
 from typing import Any
 
-from coordinator.server_half import Constant
+from coordinator.half import Constant
 from coordinator.virtual import commands
 from coordinator.virtual.batching import shares
 from coordinator.virtual.clients import Announced, Assignment, Done, Setup, StateShelf

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from coordinator.half import Constant
 from coordinator.lobby import Events, Frames, Lobby
-from coordinator.server_half import Constant
 from models import methods
 from models.spec import DataConfig, EvaluationConfig, ModelConfig, RunSpec, TrainingConfig, WireConfig
 from wire.encoding import decode, pack

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from coordinator import round_events as rounds
-from coordinator.conductor import Conductor, Contributions, Half
+from coordinator.conductor import Conductor
+from coordinator.half import Aggregate, Closing, Half
 from coordinator.links import StoredLinks
 from coordinator.record import RunRecord
 from coordinator.rounds import Rounds
-from coordinator.server_half import Aggregate
 from tests.coordinator.accounting import READY, TWO
 from tests.coordinator.test_metrics_wire import Kernel
 from wire.encoding import Packed
@@ -62,15 +62,7 @@ class Desk:
         self.kernel.grow("ann", 1, 1)
         return NOTHING
 
-    async def _aggregate(
-        self,
-        round: int,
-        exchange: str,
-        contributions: Contributions,
-        count: int,
-        meanwhile: Callable[[], None],
-        following: tuple[int, str] | None,
-    ) -> Aggregate:
+    async def _aggregate(self, closing: Closing, meanwhile: Callable[[], None]) -> Aggregate:
         meanwhile()
         self.kernel.grow("ann", 1000, 1000)
         return Aggregate(NOTHING, "h", {})

@@ -15,12 +15,12 @@ import pytest
 from coordinator import record as record_module
 from coordinator.config import load
 from coordinator.display import Display
+from coordinator.half import Constant
 from coordinator.links import Link, StoredLinks
 from coordinator.metrics import Ledger
 from coordinator.record import RunRecord
 from coordinator.round_events import Configure
 from coordinator.run_folder import RunFolder
-from coordinator.server_half import Constant
 from coordinator.start import Start
 from coordinator.stored import Position, read_position
 from models import methods

@@ -13,7 +13,8 @@ import numpy as np
 import psutil
 import pytest
 
-from coordinator.server_half import MAX_ATTEMPTS, Aggregate, RoundUnusableError, ServerHalf, ServerHalfError
+from coordinator.half import Aggregate, Closing, Contributions, RoundUnusableError, ServerHalfError
+from coordinator.server_half import MAX_ATTEMPTS, ServerHalf
 from models.spec import DataConfig, EvaluationConfig, ModelConfig, RunSpec, TrainingConfig, WireConfig
 from tests.integration.plugins import pairs
 from wire.encoding import Packed, pack, unpack
@@ -97,6 +98,10 @@ def sums(numbers: Iterable[int], width: int = 4) -> Callable[[], list[Contributi
     return lambda: [(f"client-{index}", 1, pack(record.to_payload("f32"))) for index, record in enumerate(records)]
 
 
+def closing(round: int, contributions: Contributions, count: int, following: tuple[int, str] | None = None) -> Closing:
+    return Closing(round, "sums", contributions, count, following)
+
+
 def means_of(made: Aggregate) -> list[float]:
     found: list[float] = unpack(made.state).arrays["means"].tolist()
     return found
@@ -109,7 +114,7 @@ def test_it_gives_constants_downlinks_and_states(bench: Bench) -> None:
         state, start = half.state, half.global_hash
         assert state is None
         assert (await half.configure(1, "sums")).sizes.payload_bytes == 0
-        made = await half.aggregate(1, "sums", sums([1, 5]), 2)
+        made = await half.aggregate(closing(1, sums([1, 5]), 2))
         assert means_of(made) == [3.0] * 4
         assert made.metrics == {"weight": 2.0}
         assert half.state == made.state
@@ -125,12 +130,12 @@ def test_it_gives_constants_downlinks_and_states(bench: Bench) -> None:
 def test_it_goes_back_to_an_earlier_state(bench: Bench) -> None:
     async def main(half: ServerHalf) -> None:
         await half.begin(None)
-        earlier = await half.aggregate(1, "sums", sums([1]), 1)
-        later = await half.aggregate(2, "sums", sums([2]), 1)
+        earlier = await half.aggregate(closing(1, sums([1]), 1))
+        later = await half.aggregate(closing(2, sums([2]), 1))
         assert earlier.global_hash != later.global_hash
         await half.begin(earlier.state)
         assert half.global_hash == earlier.global_hash
-        again = await half.aggregate(2, "sums", sums([2]), 1)
+        again = await half.aggregate(closing(2, sums([2]), 1))
         assert (again.global_hash, again.state) == (later.global_hash, later.state)
 
     bench.run(main)
@@ -139,7 +144,7 @@ def test_it_goes_back_to_an_earlier_state(bench: Bench) -> None:
 def test_an_aggregator_killed_between_questions_is_started_again_with_its_state(bench: Bench) -> None:
     async def main(half: ServerHalf) -> None:
         await half.begin(None)
-        made = await half.aggregate(1, "sums", sums([1, 2]), 2)
+        made = await half.aggregate(closing(1, sums([1, 2]), 2))
         (aggregator,) = aggregators()
         aggregator.kill()
         aggregator.wait(WAIT_S)
@@ -156,7 +161,7 @@ FOLLOWING = (1, "echoes")
 def test_the_downlink_that_follows_is_made_with_the_aggregate_that_it_needs(bench: Bench, killed: bool) -> None:
     async def main(half: ServerHalf) -> None:
         await half.begin(None)
-        made = await half.aggregate(1, "sums", sums([1, 2]), 2, following=FOLLOWING)
+        made = await half.aggregate(closing(1, sums([1, 2]), 2, FOLLOWING))
         if killed:
             (aggregator,) = aggregators()
             aggregator.kill()
@@ -169,12 +174,12 @@ def test_the_downlink_that_follows_is_made_with_the_aggregate_that_it_needs(benc
 def test_a_downlink_that_does_not_follow_after_all_is_nobodys_answer(bench: Bench) -> None:
     async def main(half: ServerHalf) -> None:
         await half.begin(None)
-        made = await half.aggregate(1, "sums", sums([1, 2]), 2, following=FOLLOWING)
+        made = await half.aggregate(closing(1, sums([1, 2]), 2, FOLLOWING))
         assert (await half.configure(2, "sums")).sizes.payload_bytes == 0
         with pytest.raises(RoundUnusableError):
-            await half.aggregate(2, "sums", sums([]), 0, following=FOLLOWING)
+            await half.aggregate(closing(2, sums([]), 0, FOLLOWING))
         await half.begin(made.state)
-        assert means_of(await half.aggregate(2, "sums", sums([4]), 1)) == [4.0] * 4
+        assert means_of(await half.aggregate(closing(2, sums([4]), 1))) == [4.0] * 4
         assert unpack(await half.configure(*FOLLOWING)).arrays["means"].tolist() == [4.0] * 4
 
     bench.run(main)
@@ -184,7 +189,7 @@ def test_an_aggregator_killed_at_work_is_asked_once_more(bench: Bench) -> None:
     async def main(half: ServerHalf) -> None:
         await half.begin(None)
         bench.shut("sums", "sleep")
-        asked = asyncio.ensure_future(half.aggregate(1, "sums", sums([1, 2]), 2))
+        asked = asyncio.ensure_future(half.aggregate(closing(1, sums([1, 2]), 2)))
         await bench.see("sums")
         aggregators()[0].kill()
         bench.open("sums")
@@ -197,12 +202,12 @@ def test_a_round_that_cannot_be_used_is_no_failure_of_the_method(bench: Bench) -
     async def main(half: ServerHalf) -> None:
         await half.begin(None)
         with pytest.raises(RoundUnusableError, match="the total weight is 0"):
-            await half.aggregate(1, "sums", sums([]), 0)
+            await half.aggregate(closing(1, sums([]), 0))
         bench.shut("sums", "fail")
         with pytest.raises(RoundUnusableError, match="the gate says so"):
-            await half.aggregate(1, "sums", sums([1, 2, 3]), 3)
+            await half.aggregate(closing(1, sums([1, 2, 3]), 3))
         assert half.state is None
-        assert means_of(await half.aggregate(1, "sums", sums([4]), 1)) == [4.0] * 4
+        assert means_of(await half.aggregate(closing(1, sums([4]), 1))) == [4.0] * 4
 
     bench.run(main)
 
@@ -211,7 +216,7 @@ def test_an_error_of_the_method_is_told_as_such(bench: Bench) -> None:
     async def main(half: ServerHalf) -> None:
         await half.begin(None)
         with pytest.raises(ServerHalfError, match="ValueError: operands could not be broadcast"):
-            await half.aggregate(1, "sums", sums([1], width=5), 1)
+            await half.aggregate(closing(1, sums([1], width=5), 1))
 
     bench.run(main)
 
@@ -221,7 +226,7 @@ def test_an_aggregator_that_always_dies_is_given_up(bench: Bench) -> None:
         await half.begin(None)
         bench.shut("sums", "die")
         with pytest.raises(ServerHalfError, match=rf"died {MAX_ATTEMPTS} times: ended with exit code 1"):
-            await half.aggregate(1, "sums", sums([1]), 1)
+            await half.aggregate(closing(1, sums([1]), 1))
 
     bench.run(main)
 
@@ -235,6 +240,6 @@ def test_no_answer_is_not_waited_for_without_end(bench: Bench, width: int) -> No
         await half.begin(None)
         bench.shut("sums", "sleep")
         with pytest.raises(ServerHalfError, match="gave no answer within 3 s"):
-            await asyncio.wait_for(half.aggregate(1, "sums", sums([1, 2], width), 2), WAIT_S)
+            await asyncio.wait_for(half.aggregate(closing(1, sums([1, 2], width), 2)), WAIT_S)
 
     bench.run(main)
