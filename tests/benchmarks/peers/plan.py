@@ -87,8 +87,6 @@ class Plan:
                     yield run_key(kind.name, num, payload, turn), partial(self._run, kind, num, payload)
 
     def _run(self, kind: type[Contender], num_clients: int, payload: str) -> Measured:
-        if kind.name in SLOW and payload not in ENDS:
-            raise PeerError(f"run with {' and '.join(ENDS)} alone, as its rounds take long")
         self._check_memory(kind, num_clients, payload)
         wanted = self.num_rounds or NUM_ROUNDS[payload]
         num_rounds = min(wanted, SLOW_ROUNDS) if kind.name in SLOW else wanted
