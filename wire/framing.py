@@ -80,8 +80,8 @@ def parted(parts: Sequence[Buffer], max_bytes: int) -> list[bytes]:
 def framed_bytes(frames: Sequence[Buffer], is_encrypted: bool) -> int:
     """Return the bytes that ZMTP 3.1 sends of a message in the joined form.
 
-    It adds 2 to a part of up to 255 bytes and 9 to others; encryption makes each longer before that. What goes to or
-    comes from an older peer is up to 82 bytes more, for which the kernel's count stands where there is one.
+    It adds 2 to a part of up to 255 bytes and 9 to others; encryption makes each longer before that. The plain form of
+    older peers differs by some ten bytes, which only the kernel's count tells: no message says how it travelled.
     """
     sizes = [len(part) + (CURVE_BYTES if is_encrypted else 0) for part in joined(frames, is_encrypted)]
     return sum(size + (2 if size <= 255 else 9) for size in sizes)

@@ -44,7 +44,7 @@ class Endpoint:
         self._look_again()
 
     def close(self) -> None:
-        """Close now; what was sent last is still delivered for LINGER_MS."""
+        """Close now; what was sent last is still delivered for as long as the socket lingers."""
         if not self.closed:
             self.closed = True
             self._loop.remove_reader(self._socket.FD)
