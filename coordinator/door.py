@@ -19,10 +19,12 @@ from coordinator.soundings import Soundings
 from coordinator.turned_away import TurnedAway
 from wire.encoding import Packed, decode, encode, encoded_bytes
 from wire.errors import DecodeError, UnknownMessageError
-from wire.messages import Message, Refusal, RefusalCode, Sounding, Update
+from wire.framing import JOINED_SINCE, joined, parted
+from wire.messages import Hello, Message, Refusal, RefusalCode, Sounding, Update
+from wire.sockets.endpoint import Context, Parts
 from wire.sockets.gatekeeper import Gatekeeper
 from wire.sockets.tcp import Counters
-from wire.sockets.zeromq import AddressInUseError, Context, Router
+from wire.sockets.zeromq import AddressInUseError, Router
 from wire.timing import Timing, split_timing
 
 Frames = Sequence[bytes | memoryview]
@@ -111,6 +113,8 @@ class Door:
         self._on_arrival = on_arrival
         self._on_barred = on_barred
         self._turned_away = turned_away
+        self._on_ended = on_ended
+        self._know_joined: set[bytes] = set()
         self._soundings = Soundings()
         self._fault = ""
         self._context = Context(io_threads=1)
@@ -118,7 +122,7 @@ class Door:
         own = keys.own if keys is not None else None
         try:
             self._router = Router(
-                self._context, transport.bind, self._max_bytes, self._on_message, turned_away.add, on_ended, own
+                self._context, transport.bind, self._max_bytes, self._on_message, turned_away.add, self._forget, own
             )
         except AddressInUseError:
             self._close_context()
@@ -139,6 +143,8 @@ class Door:
 
     def send(self, route: bytes, frames: Frames) -> bool:
         """Send to one connection; False if it is gone or takes nothing more."""
+        if route in self._know_joined:
+            frames = joined(frames, self._keys is not None)
         return self._router.send(route, frames)
 
     def close(self) -> None:
@@ -167,7 +173,11 @@ class Door:
                 self._turned_away.note(f"the enrolment list stays as it was: {self._fault}")
         return verdict
 
-    def _on_message(self, route: bytes, key: str, frames: list[bytes]) -> None:
+    def _forget(self, route: bytes, counters: Counters | None) -> None:
+        self._know_joined.discard(route)
+        self._on_ended(route, counters)
+
+    def _on_message(self, route: bytes, key: str, parts: Parts) -> None:
         owner = None
         if self._keys is not None:
             owner, code, reason = self._judge(key)
@@ -175,12 +185,14 @@ class Door:
                 self._bar(route, code, reason)
                 return
         try:
-            arrival = _decoded(route, owner, frames, self._max_bytes)
+            arrival = _decoded(route, owner, parts, self._max_bytes)
         except DecodeError as error:
             self._turned_away.add(JUNK, f"{owner or 'a peer'} sent what is no message: {error}")
             if owner is not None and not isinstance(error, UnknownMessageError):
                 self.send(route, encode(Refusal(RefusalCode.MALFORMED, str(error)[:200], False)))
             return
+        if isinstance(arrival.message, Hello) and arrival.message.version >= JOINED_SINCE and self._router.has(route):
+            self._know_joined.add(route)
         if isinstance(arrival.message, Sounding):
             self._sound(arrival, arrival.message)
         else:
@@ -206,8 +218,8 @@ def _allow_descriptors() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def _decoded(route: bytes, owner: str | None, frames: Frames, max_bytes: int) -> Arrival:
-    frames, timing = split_timing(frames)
+def _decoded(route: bytes, owner: str | None, parts: Parts, max_bytes: int) -> Arrival:
+    frames, timing = split_timing(parted(parts, max_bytes))
     message, packed = decode(frames, max_bytes=max_bytes)
     if timing is not None and not isinstance(message, Update):
         raise DecodeError(f"{type(message).__name__}: expected no third frame")

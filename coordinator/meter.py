@@ -11,7 +11,7 @@ from coordinator.device import read_device
 from coordinator.links import Links
 from coordinator.metrics import Ledger
 from coordinator.record import RunRecord
-from wire.encoding import framed_bytes
+from wire.framing import framed_bytes
 from wire.messages import Goodbye, Message, Ping
 from wire.tensors import Buffer
 

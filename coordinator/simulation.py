@@ -39,9 +39,10 @@ from models import methods
 from models.data import ClientParts
 from models.partition import named_rows
 from models.spec import ConfigError, RunSpec
-from wire.encoding import Packed, decode, encode, framed_bytes
+from wire.encoding import Packed, decode, encode
 from wire.errors import EncodeError
 from wire.exit_codes import ExitCode
+from wire.framing import framed_bytes
 from wire.messages import Constant as ConstantMessage
 from wire.messages import Ready, Update
 from wire.sockets.signals import run_daemon

@@ -13,7 +13,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from wire.encoding import Packed, encoded_bytes, framed_bytes
+from wire.encoding import Packed, encoded_bytes
+from wire.framing import framed_bytes
 from wire.messages import Evaluation
 from wire.tensors import Buffer
 from wire.timing import Timing

@@ -34,18 +34,20 @@ from edge_client.session import Session
 from models.failpoints import reach
 from models.settings import split_address
 from models.spec import ConfigError
-from wire.encoding import decode, encode, encoded_bytes, framed_bytes
+from wire.encoding import decode, encode, encoded_bytes
 from wire.errors import DecodeError
 from wire.exit_codes import ExitCode
+from wire.framing import framed_bytes, is_joined, joined, parted
 from wire.limits import PIPE_BYTES
 from wire.messages import Goodbye, Hello, Message, Ping, Progress, Ready, Standby, Update, Welcome
 from wire.sockets.child import Child, thread_environment
+from wire.sockets.endpoint import Context, Parts
 from wire.sockets.knock import mechanism_at
 from wire.sockets.names import look_up
 from wire.sockets.pipe import end_with_parent
 from wire.sockets.service import ServiceManager
 from wire.sockets.signals import run_daemon
-from wire.sockets.zeromq import Context, Dealer, Loss, mismatch
+from wire.sockets.zeromq import Dealer, Loss, mismatch
 from wire.timing import split_timing
 from wire.version import PROTOCOL_VERSION
 
@@ -68,6 +70,7 @@ class ClientApp:
         self._service = ServiceManager()
         self._context = Context(io_threads=1)
         self._dealer: Dealer | None = None
+        self._knows_joined = False
         self._looking_up: asyncio.Task[None] | None = None
         self._trainer: Child | None = None
         found = find_sensors()
@@ -177,7 +180,7 @@ class ClientApp:
         address = self._config.coordinator.address
         own, server_key = self._keys or (None, "")
         dealer = Dealer(self._context, address, MAX_INCOMING_BYTES, self._on_message, on_lost, own, server_key)
-        self._dealer = dealer
+        self._dealer, self._knows_joined = dealer, False
         self._meter.linked(dealer)
         self._looking_up = self._loop.create_task(self._look_up(dealer))
         self._watch(self._looking_up)
@@ -231,13 +234,15 @@ class ClientApp:
             self._dealer.close()
             self._dealer = None
 
-    def _on_message(self, frames: list[bytes]) -> None:
+    def _on_message(self, parts: Parts) -> None:
         try:
+            frames = parted(parts, MAX_INCOMING_BYTES)
             message, _ = decode(frames, max_bytes=MAX_INCOMING_BYTES)
         except DecodeError as error:
             say(f"{self._config.client.id}: ignored a message from the coordinator: {error}")
             return
         self._incoming = frames
+        self._knows_joined = self._knows_joined or is_joined(parts)
         reach("message.received")
         self._feed(session.Received(message, self._loop.time()))
         self._incoming = []
@@ -255,7 +260,8 @@ class ClientApp:
     def _send_uplink(self, instruction: session.SendUplink) -> None:
         if self._dealer is not None and self._uplink is not None:
             reach("uplink.sending")
-            self._dealer.send(self._meter.told(self._uplink, self._loop.time()))
+            frames = self._meter.told(self._uplink, self._loop.time())
+            self._dealer.send(joined(frames, self._keys is not None) if self._knows_joined else frames)
             reach("uplink.sent")
 
     def _drop_uplink(self, instruction: session.DropUplink) -> None:

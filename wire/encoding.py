@@ -86,9 +86,6 @@ class Layout(NamedTuple):
         return self.places[-1].end if self.places else 0
 
 
-CURVE_FRAME_BYTES = 33
-"""What CURVE adds to a frame: the text `MESSAGE` and its length, 8 bytes of nonce, 16 of seal, 1 of flags."""
-
 MAX_KNOWN_ARRAYS = 16
 """Of payloads with so few arrays it is remembered how they lie, which bounds what a peer can have remembered."""
 
@@ -183,15 +180,6 @@ def decode(
 def encoded_bytes(frames: Sequence[Buffer]) -> int:
     """Return the bytes of all frames: header and arrays."""
     return sum(map(len, frames))
-
-
-def framed_bytes(frames: Sequence[Buffer], is_encrypted: bool) -> int:
-    """Return the bytes that ZMTP 3.1 sends: 2 more for a frame of up to 255 bytes, 9 for others.
-
-    Encryption by CURVE makes each frame 33 bytes longer before that: a name, a nonce, a seal and flags.
-    """
-    sizes = [len(frame) + (CURVE_FRAME_BYTES if is_encrypted else 0) for frame in frames]
-    return sum(size + (2 if size <= 255 else 9) for size in sizes)
 
 
 def _plain_scalar(name: str, value: Any) -> Scalar:

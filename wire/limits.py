@@ -39,6 +39,18 @@ UNASKED_BYTES = 1024 * 1024
 MAX_SOUNDING_BYTES = 60 * 1024
 """A sounding, all frames together; a longer one gets no echo. It fits into any `[transport] max_message_bytes`."""
 
+WHOLE_BYTES = 64 * 1024
+"""A message of the joined form that is no longer is one part. Any `[transport] max_message_bytes` allows that part."""
+
+PIECE_BYTES = 256 * 1024
+"""The parts that the buffer of a longer one is cut into where it is encrypted: large beside what each of them costs."""
+
+MAX_PARTS = 8_193
+"""Parts of a message: the largest `[transport] max_message_bytes` in pieces, and what stands before them."""
+
+MAX_TIMING_BYTES = 255
+"""The timing behind an update, in the joined form."""
+
 SOUNDINGS_PER_MINUTE = 64
 """More of one client get no echo."""
 

@@ -1,7 +1,7 @@
 """The version of the wire protocol, which is not the version of the package.
 
-A peer of another major version is refused; a higher minor version only adds messages, trailing fields, and codecs
-that a run must ask for.
+A peer of another major version is refused; a higher minor version only adds messages, trailing fields, codecs that a
+run must ask for, and a form of messages that goes to those alone who know it.
 """
 
 from typing import NamedTuple
@@ -17,4 +17,4 @@ class ProtocolVersion(NamedTuple):
         return f"{self.major}.{self.minor}"
 
 
-PROTOCOL_VERSION = ProtocolVersion(1, 3)
+PROTOCOL_VERSION = ProtocolVersion(1, 4)

@@ -9,8 +9,10 @@ from typing import NamedTuple
 from edge_client.keys import Keys
 from wire.encoding import Packed, decode, encode
 from wire.errors import DecodeError
+from wire.framing import parted
 from wire.messages import Echo, Refusal, Sounding
-from wire.sockets.zeromq import Context, Dealer, Loss
+from wire.sockets.endpoint import Context, Parts
+from wire.sockets.zeromq import Dealer, Loss
 from wire.version import PROTOCOL_VERSION
 
 MAX_BYTES = 1 << 20
@@ -68,9 +70,9 @@ class Line:
         self._heard = asyncio.get_running_loop().create_future()
         return Heard(echo, took_s, echo.clock_s - (began_at + took_s / 2))
 
-    def _on_message(self, frames: list[bytes]) -> None:
+    def _on_message(self, parts: Parts) -> None:
         try:
-            message, _ = decode(frames)
+            message, _ = decode(parted(parts, MAX_BYTES))
         except DecodeError as error:
             self._hear(UnansweredError(f"an answer that is no message: {error}"))
             return

@@ -23,9 +23,10 @@ from wire.exit_codes import ExitCode
 from wire.limits import MAX_SOUNDING_BYTES
 from wire.messages import Echo
 from wire.payload import Payload, Tensor
+from wire.sockets.endpoint import Context
 from wire.sockets.knock import mechanism_at
 from wire.sockets.names import look_up
-from wire.sockets.zeromq import Context, Loss, mismatch
+from wire.sockets.zeromq import Loss, mismatch
 from wire.version import PROTOCOL_VERSION
 
 CONNECT_S, ECHO_S = 5.0, 10.0

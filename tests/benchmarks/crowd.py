@@ -19,6 +19,8 @@ from tests.benchmarks.figure import Figure
 from tests.benchmarks.limits import transport
 from tests.integration.keyring import Keyring
 from wire.encoding import Packed, decode, encode, pack
+from wire.framing import joined, parted
+from wire.limits import DEFAULT_MAX_MESSAGE_BYTES
 from wire.messages import Finish, Hello, Message, Ping, Pong, Ready, Task, Update, Welcome
 from wire.payload import EMPTY
 from wire.version import PROTOCOL_VERSION
@@ -91,14 +93,15 @@ def _start(out: Path, address: str, keyring: Keyring, security: str) -> subproce
 class _Client:
     """Joins, and answers each task with the record that came, as one of the same size goes both ways."""
 
-    def __init__(self, client: str, socket: zmq.Socket[bytes]) -> None:
+    def __init__(self, client: str, socket: zmq.Socket[bytes], is_encrypted: bool) -> None:
         self._socket = socket
+        self._is_encrypted = is_encrypted
         self.is_done = False
         self._send(Hello((PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor), client, 1))
 
-    def hear(self, frames: list[bytes]) -> None:
+    def hear(self, parts: list[bytes]) -> None:
         """Take a message and answer it."""
-        message, packed = decode(frames)
+        message, packed = decode(parted(parts, DEFAULT_MAX_MESSAGE_BYTES))
         if isinstance(message, Welcome):
             counts = [job.NOOP_PER_CLASS] * len(message.spec["classes"])
             self._send(Ready(message.run, sum(counts), 0, counts, message.spec["model"]["feature_dim"], 0, 0))
@@ -110,7 +113,7 @@ class _Client:
         self.is_done = isinstance(message, Finish)
 
     def _send(self, message: Message, packed: Packed | None = None) -> None:
-        self._socket.send_multipart(encode(message, packed))
+        self._socket.send_multipart(joined(encode(message, packed), self._is_encrypted))
 
 
 def main(path: Path) -> None:
@@ -126,7 +129,7 @@ def main(path: Path) -> None:
             dealer.curve_serverkey = bytes.fromhex(told["server_key"])
         dealer.connect(f"tcp://{told['address']}")
         poller.register(dealer, zmq.POLLIN)
-        clients[dealer] = _Client(client, dealer)
+        clients[dealer] = _Client(client, dealer, pair is not None)
     while clients and (events := poller.poll(PATIENCE_MS)):
         for dealer, _ in events:
             clients[dealer].hear(dealer.recv_multipart())

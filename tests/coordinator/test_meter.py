@@ -10,7 +10,8 @@ from coordinator.meter import Meter
 from coordinator.metrics import Ledger
 from coordinator.record import RunRecord
 from tests.coordinator.accounting import ledger
-from wire.encoding import encode, framed_bytes
+from wire.encoding import encode
+from wire.framing import framed_bytes
 from wire.messages import Goodbye, Message, Ping, Pong, Vitals
 from wire.sockets.tcp import Counters
 

@@ -15,8 +15,10 @@ from edge_client import session_events as session
 from edge_client.app import ClientApp
 from edge_client.config import load
 from tests.edge_client.session_driver import task, welcome
-from wire.encoding import encode
+from wire.encoding import encode, pack
+from wire.framing import joined
 from wire.messages import Standby
+from wire.payload import EMPTY
 
 
 class Heard:
@@ -62,6 +64,26 @@ def test_a_run_that_is_left_in_a_task_is_measured_no_more(tmp_path: Path) -> Non
         return done
 
     assert asyncio.run(main()) == ["stop"]
+
+
+def test_an_update_is_joined_as_soon_as_a_joined_message_came_on_its_link(tmp_path: Path) -> None:
+    sent: list[list[bytes]] = []
+    to_peer = SimpleNamespace(send=lambda parts: sent.append(list(parts)), close=lambda: None)
+
+    async def main() -> None:
+        with daemon(tmp_path) as app:
+            app._dealer, app._uplink = cast("Any", to_peer), [b"header", b"buffer"]
+            came = [bytes(frame) for frame in encode(task(), pack(EMPTY))]
+            for parts in (came, joined(came, False), came):  # the first as a coordinator of 1.3 sends it
+                app._on_message(parts)
+                app._send_uplink(session.SendUplink())
+            app._open_link(session.OpenLink())
+            app._dealer = cast("Any", to_peer)
+            app._send_uplink(session.SendUplink())
+
+    asyncio.run(main())
+    plain, other = [b"header", b"buffer"], joined([b"header", b"buffer"], False)
+    assert sent == [plain, other, other, plain]
 
 
 def test_a_name_is_looked_up_no_longer_than_its_link_is_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

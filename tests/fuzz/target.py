@@ -1,6 +1,6 @@
-"""What is fuzzed: any bytes, as the frames of a message, through all that a coordinator does before it takes an update.
+"""What is fuzzed: any bytes, as the parts of a message, through all that a coordinator does before it takes an update.
 
-An input is frames, each behind its length in two bytes. Nothing but the errors that stand for a refusal may come of it.
+An input is parts, each behind its length in two bytes. Nothing but the errors that stand for a refusal may come of it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from models import methods
 from tests.coordinator.hall import SPEC
 from wire.encoding import Packed, decode, unpack
 from wire.errors import DecodeError, RecordError
+from wire.framing import joined, parted
 from wire.messages import Hello, Ready, Welcome
 from wire.payload import Record, positions_in
+from wire.tensors import Buffer
 from wire.timing import split_timing
 from wire.version import PROTOCOL_VERSION
 
@@ -49,7 +51,7 @@ class Target:
         """Take one input; whatever it raises is a fault."""
         self._join()
         try:
-            frames, _ = split_timing(cut(content))
+            frames, _ = split_timing(parted(cut(content), MAX_BYTES))
             message, packed = decode(frames, max_bytes=MAX_BYTES)
         except DecodeError:
             return
@@ -79,24 +81,27 @@ class Target:
 
 
 def cut(content: bytes) -> list[bytes]:
-    """Return the frames of an input; the last may be shorter than its length says."""
-    frames, start = [], 0
+    """Return the parts of an input; the last may be shorter than its length says."""
+    parts, start = [], 0
     while start < len(content):
         end = start + 2 + int.from_bytes(content[start : start + 2], "big")
-        frames.append(content[start + 2 : end])
+        parts.append(content[start + 2 : end])
         start = end
-    return frames
+    return parts
 
 
-def join(frames: Sequence[bytes]) -> bytes:
-    """Return the input that `cut` makes these frames of."""
-    return b"".join(len(frame).to_bytes(2, "big") + frame for frame in frames)
+def join(parts: Sequence[Buffer]) -> bytes:
+    """Return the input that `cut` makes these parts of."""
+    return b"".join(len(part).to_bytes(2, "big") + part for part in parts)
 
 
 def seeds() -> Iterator[bytes]:
-    """Yield the golden frames and the corpus."""
+    """Yield the golden frames in both forms, and the corpus."""
     for path in sorted(GOLDEN.glob("*/*.json")):
-        yield join([bytes.fromhex(frame) for frame in json.loads(path.read_text())["frames"]])
+        frames = [bytes.fromhex(frame) for frame in json.loads(path.read_text())["frames"]]
+        yield join(frames)
+        if len(frames) > 1:
+            yield join(joined(frames, True))
     for line in CORPUS.read_text().split():
         yield bytes.fromhex(line)
 

@@ -41,7 +41,7 @@ def test_a_fault_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
         Target().take(join([b"\x90"]))
 
 
-def test_inputs_are_frames() -> None:
-    frames = [b"", b"abc", bytes(300)]
-    assert cut(join(frames)) == frames
+def test_inputs_are_parts() -> None:
+    parts = [b"", b"abc", bytes(300)]
+    assert cut(join(parts)) == parts
     assert cut(b"\xff\xffab") == [b"ab"]

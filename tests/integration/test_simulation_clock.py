@@ -37,12 +37,12 @@ def test_a_round_takes_as_long_as_its_slowest_client(pairs: PairsRun, tmp_path: 
 
 
 def test_links_carry_the_true_bytes(pairs: PairsRun, tmp_path: Path) -> None:
-    """A kilobit a second for what was encoded and, at most, 42 bytes of framing for each of two frames."""
+    """A kilobit a second for what was encoded and, at most, 48 bytes of framing."""
     summary = simulated(pairs, tmp_path, {"up_mbit_s": 0.001, "overhead_s": 1.0})
     lines = [line for line in all_lines(tmp_path) if line["kind"] == "client" and line["client"] == "client-02"]
     sent = [line["up"]["encoded_bytes"] for line in lines if line["exchange"] != "evaluation"]
     least_s = sum(1.0 + 8 * num_bytes / 1000 for num_bytes in sent)
-    assert least_s < summary["simulated"]["total_s"] <= least_s + len(sent) * 8 * 2 * 42 / 1000
+    assert least_s < summary["simulated"]["total_s"] <= least_s + len(sent) * 8 * 48 / 1000
 
 
 def test_who_still_works_at_the_deadline_is_left_behind(pairs: PairsRun, tmp_path: Path) -> None:

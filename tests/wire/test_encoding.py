@@ -7,7 +7,7 @@ import msgpack
 import numpy as np
 import pytest
 
-from wire.encoding import ArrayHeader, Packed, decode, encode, encoded_bytes, framed_bytes, pack, unpack
+from wire.encoding import ArrayHeader, Packed, decode, encode, encoded_bytes, pack, unpack
 from wire.errors import DecodeError, EncodeError, UnknownMessageError
 from wire.limits import MAX_ARRAYS, MAX_ENTRIES, MAX_NAME_BYTES, MAX_RANK
 from wire.messages import Ack, Evaluation, Grant, Hello, Message, Ping, Pong, Ready, Task, Update, Welcome
@@ -101,8 +101,6 @@ def test_sizes_count_elements_in_value_arrays_and_bytes_in_all() -> None:
 def test_bytes_of_frames() -> None:
     frames = [bytes(255), bytes(256), b""]
     assert encoded_bytes(frames) == 511
-    assert framed_bytes(frames, is_encrypted=False) == 511 + 2 + 9 + 2
-    assert framed_bytes(frames, is_encrypted=True) == 511 + 33 * 3 + 9 + 9 + 2
 
 
 def test_an_uplink_of_ten_prototypes_costs_at_most_80_bytes_more_than_its_payload() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from wire import messages
 from wire.encoding import decode, encode, pack, unpack
+from wire.framing import joined, parted
 from wire.header import unpack_header
 from wire.payload import Payload, Tensor
 from wire.tensors import CODEC_NAMES
@@ -47,7 +48,7 @@ SPEC = {"run_id": "demo-1", "seed": 0, "num_rounds": 10, "method": "fedproto", "
 VITALS = messages.Vitals(76_500, 71_200, 3, 2_100_000_000, 1_788_000_000.25)
 
 SAMPLES: dict[str, tuple[messages.Message, Payload | None]] = {
-    "Hello": (messages.Hello((1, 3), "client-0", 2**40 + 7, ["5f2b"], {"cpu": "aarch64", "ram_bytes": 2**33}), None),
+    "Hello": (messages.Hello((1, 4), "client-0", 2**40 + 7, ["5f2b"], {"cpu": "aarch64", "ram_bytes": 2**33}), None),
     "Welcome": (messages.Welcome(7, "demo-1", 10.0, 67_108_864, SPEC, ["5f2b", "91ac"]), None),
     "Constant": (messages.Constant(7, "every_codec", "91ac"), EVERY_CODEC),
     "Ready": (messages.Ready(7, 337, 112, [34, 0, 303], 50, 21_840, 0, [11, 0, 101], 3, "torch, cpu"), None),
@@ -65,8 +66,8 @@ SAMPLES: dict[str, tuple[messages.Message, Payload | None]] = {
     "Pong": (messages.Pong(), None),
     "Finish": (messages.Finish(7, "finished", ""), None),
     "Goodbye": (messages.Goodbye("finished", 31_200_000, 530_000_000, VITALS), None),
-    "Sounding": (messages.Sounding((1, 3), 4, True), FILLER),
-    "Echo": (messages.Echo((1, 3), 4, "client-0", 1_798_761_600.5), FILLER),
+    "Sounding": (messages.Sounding((1, 4), 4, True), FILLER),
+    "Echo": (messages.Echo((1, 4), 4, "client-0", 1_798_761_600.5), FILLER),
     "Standby": (messages.Standby(15.0, "demo-1"), None),
     "Decline": (messages.Decline(7, "unknown method 'fedprot'"), None),
 }
@@ -78,9 +79,13 @@ def frames_of(name: str) -> list[str]:
     return [bytes(frame).hex() for frame in frames]
 
 
-def golden(name: str) -> list[str]:
-    frames: list[str] = json.loads((FOLDER / f"{name}.json").read_text())["frames"]
-    return frames
+def parts_of(name: str) -> list[str]:
+    return [bytes(part).hex() for part in joined([bytes.fromhex(frame) for frame in frames_of(name)], True)]
+
+
+def golden(name: str, what: str = "frames") -> list[str]:
+    content: list[str] = json.loads((FOLDER / f"{name}.json").read_text())[what]
+    return content
 
 
 def test_every_message_has_a_golden_file_and_no_file_is_left_over() -> None:
@@ -91,6 +96,13 @@ def test_every_message_has_a_golden_file_and_no_file_is_left_over() -> None:
 @pytest.mark.parametrize("name", SAMPLES)
 def test_encoding_gives_the_golden_frames(name: str) -> None:
     assert frames_of(name) == golden(name)
+    assert parts_of(name) == golden(name, "joined")
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_the_golden_parts_are_those_of_the_frames(name: str) -> None:
+    parts = [bytes.fromhex(part) for part in golden(name, "joined")]
+    assert [frame.hex() for frame in parted(parts, 1000)] == golden(name)
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -115,7 +127,7 @@ def test_the_golden_frames_decode_to_the_message(name: str) -> None:
 
 
 def test_the_frames_of_older_versions_are_kept() -> None:
-    assert {path.parent.name for path in OLDER} == {"1.0", "1.1", "1.2"}
+    assert {path.parent.name for path in OLDER} == {"1.0", "1.1", "1.2", "1.3"}
 
 
 @pytest.mark.parametrize("path", OLDER, ids=lambda path: f"{path.parent.name}/{path.stem}")
@@ -143,7 +155,8 @@ def write_missing() -> None:
     for name in SAMPLES:
         path = FOLDER / f"{name}.json"
         if not path.exists():
-            path.write_text(json.dumps({"message": name, "frames": frames_of(name)}, indent=1) + "\n")
+            content = {"message": name, "frames": frames_of(name), "joined": parts_of(name)}
+            path.write_text(json.dumps(content, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import zmq
 
-from wire.sockets.zeromq import Context, Endpoint
+from wire.sockets.endpoint import Context, Endpoint
 
 ADDRESS = "inproc://zeromq.zap.01"
 """Where ZeroMQ asks."""
@@ -29,7 +29,8 @@ class Gatekeeper(Endpoint):
         self._socket.bind(ADDRESS)
         self._listen()
 
-    def _arrived(self, frames: list[bytes]) -> None:
+    def _receive(self) -> None:
+        frames = self._socket.recv_multipart(zmq.NOBLOCK)
         body = frames.index(b"") + 1
         version, request, _, address, _, mechanism, *credentials = frames[body:]
         key = credentials[0].hex() if mechanism == b"CURVE" else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import struct
@@ -52,6 +53,12 @@ class TcpConnection:
         if self._socket is not None:
             self._last = _read(self._socket) or self._last
         return self._last
+
+    def cut(self) -> None:
+        """End it, both ways, as the network would."""
+        if self._socket is not None:
+            with contextlib.suppress(OSError):  # it has ended
+                self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Look once more and let go; a second call does nothing."""

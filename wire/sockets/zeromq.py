@@ -1,38 +1,26 @@
 """ZeroMQ on asyncio: a ROUTER for the coordinator, a DEALER for a client, both by callbacks.
 
-ZeroMQ's descriptor is edge-triggered: it wakes the loop once for any number of messages, and a send may eat the
-wake-up of a receive. So every wake-up receives until nothing is left, and every send looks again.
-
 With keys a connection is encrypted by CURVE, and each end has proven that it holds its secret key before any message
 arrives. Why a handshake failed is told by ZeroMQ's monitor; see `gatekeeper` for who is let in.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import Enum
-from typing import Any
 
 import zmq
-from zmq.utils.monitor import parse_monitor_message
 
+from wire.framing import MAX_ADDED_BYTES
+from wire.limits import MAX_PARTS
+from wire.sockets.endpoint import Context, Endpoint, Monitor, Parts, Socket
 from wire.sockets.keys import KeyPair
 from wire.sockets.tcp import Counters, TcpConnection
 
-Context = zmq.Context[zmq.Socket[bytes]]
-"""One per process; its sockets are closed before it."""
-
-Socket = zmq.Socket[bytes]
-Frames = Sequence[bytes | memoryview]
-
 LINGER_MS = 500
 """How long a closing socket may still deliver what was sent last."""
-
-MAX_BURST = 256
-"""Messages received in one go before the loop may do something else."""
 
 HANDSHAKE_MS = 10_000
 """How long a peer that has connected may take to become one that can speak.
@@ -41,17 +29,13 @@ Longer than a client waits itself: it shall not take a coordinator that is slow 
 """
 
 CURVE_BYTES = 64
-"""More than encryption adds to a frame: what ZeroMQ takes for the size of a frame includes it."""
+"""More than encryption adds to a part: what ZeroMQ takes for the size of a part includes it."""
 
 LATE_ROUTES = 256
 """Of so many connections it is remembered that they have ended: messages of theirs may still come."""
 
 ANYONE = ""
 """The key of a peer whose connection is not encrypted."""
-
-# As plain numbers: operations on pyzmq's enumerations cost more than the calls that they are for.
-_MORE, _LAST = int(zmq.NOBLOCK | zmq.SNDMORE), int(zmq.NOBLOCK)
-_EVENTS, _POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
 
 _FAILURES = int(
     zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
@@ -82,94 +66,6 @@ class Loss(Enum):
     REFUSED = "the other end will not have it, however often it is tried"
 
 
-class Endpoint:
-    """A socket whose messages arrive by callback on the running event loop."""
-
-    def __init__(self, socket: Socket) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._socket = socket
-        self._scheduled = False
-        self.closed = False
-
-    def _listen(self) -> None:
-        self._loop.add_reader(self._socket.FD, self._drain)
-        self._look_again()
-
-    def close(self) -> None:
-        """Close now; what was sent last is still delivered for LINGER_MS."""
-        if not self.closed:
-            self.closed = True
-            self._loop.remove_reader(self._socket.FD)
-            self._socket.close()
-
-    def _look_again(self) -> None:
-        if not self._scheduled and not self.closed:
-            self._scheduled = True
-            self._loop.call_soon(self._drain)
-
-    def _drain(self) -> None:
-        self._scheduled = False
-        for _ in range(MAX_BURST):
-            if self.closed or not self._has_message():
-                return
-            try:
-                self._receive()
-            except Exception:
-                self._look_again()  # there may be more, and nothing else would say so
-                raise
-        self._look_again()
-
-    def _receive(self) -> None:
-        self._arrived(self._socket.recv_multipart(zmq.NOBLOCK))
-
-    def _arrived(self, frames: list[bytes]) -> None:
-        raise AssertionError("an endpoint must say what it does with a message")
-
-    def _send(self, frames: Frames) -> None:
-        """Send without blocking; raises zmq.ZMQError where the peer is gone or its queue full.
-
-        Large frames wait where they are, so that one which goes to many is in memory once: they must not change.
-        """
-        for frame in frames[:-1]:
-            self._socket.send(frame, _MORE, copy=False)
-        self._socket.send(frames[-1], _LAST, copy=False)
-        if self._has_message():
-            self._look_again()
-
-    def _has_message(self) -> bool:
-        return bool(int(self._socket.getsockopt(_EVENTS)) & _POLLIN)
-
-
-class _Monitor(Endpoint):
-    """What happens to the connections of a socket, until it is closed, which comes before that socket's own end."""
-
-    def __init__(self, context: Context, watched: Socket, events: int, on_event: Callable[[int, int], None]) -> None:
-        super().__init__(context.socket(zmq.PAIR))
-        self._watched = watched
-        self._on_event = on_event
-        address = f"inproc://monitor-{watched.FD}"
-        self._socket.setsockopt(zmq.RCVHWM, 0)  # a full queue would hold up ZeroMQ's own thread
-        watched.monitor(address, events)
-        self._socket.connect(address)
-        self._listen()
-
-    def close(self) -> None:
-        """Watch no more."""
-        if not self.closed:
-            self._watched.monitor(None, 0)
-            self._socket.setsockopt(zmq.LINGER, 0)
-        super().close()
-
-    def catch_up(self) -> None:
-        """Tell of all that has happened by now."""
-        while not self.closed and self._has_message():
-            self._receive()
-
-    def _arrived(self, frames: list[bytes]) -> None:
-        event: dict[str, Any] = dict(parse_monitor_message(frames))
-        self._on_event(int(event["event"]), int(event["value"]))
-
-
 class Router(Endpoint):
     """The coordinator's end: many connections, each known by the route that libzmq gave it."""
 
@@ -178,7 +74,7 @@ class Router(Endpoint):
         context: Context,
         address: str,
         max_message_bytes: int,
-        on_message: Callable[[bytes, str, list[bytes]], None],
+        on_message: Callable[[bytes, str, Parts], None],
         on_failed: Callable[[str, str], None],
         on_ended: Callable[[bytes, Counters | None], None],
         own: KeyPair | None = None,
@@ -188,8 +84,8 @@ class Router(Endpoint):
         Args:
             context: the process's own.
             address: where to listen.
-            max_message_bytes: a larger frame ends its connection.
-            on_message: takes route, the peer's public key (`ANYONE` without keys) and frames of a message.
+            max_message_bytes: a larger part ends its connection, and so do more parts than a message has.
+            on_message: takes route, the peer's public key (`ANYONE` without keys) and parts of a message.
             on_failed: hears of each handshake that failed: what kind of failure it is, and in words.
             on_ended: hears of each route that is no more, and what the kernel counted on its connection.
             own: the keys; None for connections that are not encrypted.
@@ -212,7 +108,7 @@ class Router(Endpoint):
         self._connections: dict[bytes, TcpConnection] = {}
         self._routes: dict[int, bytes] = {}
         self._ended: deque[bytes] = deque(maxlen=LATE_ROUTES)
-        self._monitor = _Monitor(context, self._socket, _FAILURES | int(zmq.EVENT_DISCONNECTED), self._on_event)
+        self._monitor = Monitor(context, self._socket, _FAILURES | int(zmq.EVENT_DISCONNECTED), self._on_event)
         self._listen()
 
     def quiet_s(self, route: bytes) -> float | None:
@@ -225,10 +121,14 @@ class Router(Endpoint):
         connection = self._connections.get(route)
         return connection.counters() if connection is not None else None
 
-    def send(self, route: bytes, frames: Frames) -> bool:
+    def has(self, route: bytes) -> bool:
+        """Say whether a connection is known and has not ended."""
+        return route in self._connections
+
+    def send(self, route: bytes, parts: Parts) -> bool:
         """Send to one connection; False if it is gone or takes nothing more."""
         try:
-            self._send([route, *frames])
+            self._send([route, *parts])
         except zmq.ZMQError:
             return False
         return True
@@ -254,10 +154,12 @@ class Router(Endpoint):
 
     def _receive(self) -> None:
         first = self._socket.recv(zmq.NOBLOCK, copy=False)
-        route, frames = first.bytes, self._socket.recv_multipart(zmq.NOBLOCK)
+        route, parts = first.bytes, self._parts()
         if route not in self._connections and route not in self._ended:
             self._look_at(route, first)
-        self._on_message(route, str(first.get("User-Id")) if self._is_encrypted else ANYONE, frames)
+        if len(parts) > MAX_PARTS and route in self._connections:
+            self._connections[route].cut()
+        self._on_message(route, str(first.get("User-Id")) if self._is_encrypted else ANYONE, parts)
 
     def _look_at(self, route: bytes, first: zmq.Frame) -> None:
         """Know the connection of a route by its descriptor; a peer of an old ZMTP has none that ZeroMQ would tell.
@@ -305,7 +207,7 @@ class Dealer(Endpoint):
         context: Context,
         address: str,
         max_message_bytes: int,
-        on_message: Callable[[list[bytes]], None],
+        on_message: Callable[[Parts], None],
         on_lost: Callable[[str, Loss], None],
         own: KeyPair | None = None,
         server_key: str = "",
@@ -325,7 +227,7 @@ class Dealer(Endpoint):
         self._connection: TcpConnection | None = None
         self._acked_bytes = 0
         told = int(zmq.EVENT_CONNECTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED) | _FAILURES
-        self._monitor = _Monitor(context, self._socket, told, self._on_event)
+        self._monitor = Monitor(context, self._socket, told, self._on_event)
         self._socket.setsockopt(zmq.IPV6, int("[" in address))
         self._socket.connect(f"tcp://{address}")
         self._listen()
@@ -346,10 +248,10 @@ class Dealer(Endpoint):
         """Return what the kernel has counted on the connection, also after its end; None if it does not say."""
         return self._connection.counters() if self._connection is not None else None
 
-    def send(self, frames: Frames) -> bool:
+    def send(self, parts: Parts) -> bool:
         """Queue for the coordinator; False if the queue is full."""
         try:
-            self._send(frames)
+            self._send(parts)
         except zmq.ZMQError:
             return False
         return True
@@ -383,8 +285,8 @@ class Dealer(Endpoint):
             return "the handshake was broken off", Loss.BROKEN_OFF
         return "the connection to the coordinator is gone", Loss.GONE
 
-    def _arrived(self, frames: list[bytes]) -> None:
-        self._on_message(frames)
+    def _receive(self) -> None:
+        self._on_message(self._parts())
 
 
 def mismatch(is_encrypted: bool) -> str:
@@ -396,5 +298,5 @@ def mismatch(is_encrypted: bool) -> str:
 def _socket(context: Context, kind: int, max_message_bytes: int, is_encrypted: bool) -> Socket:
     socket = context.socket(kind)
     socket.setsockopt(zmq.LINGER, LINGER_MS)
-    socket.setsockopt(zmq.MAXMSGSIZE, max_message_bytes + (CURVE_BYTES if is_encrypted else 0))
+    socket.setsockopt(zmq.MAXMSGSIZE, max_message_bytes + MAX_ADDED_BYTES + (CURVE_BYTES if is_encrypted else 0))
     return socket

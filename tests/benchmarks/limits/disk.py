@@ -17,10 +17,10 @@ from pathlib import Path
 
 from tests.benchmarks import job
 from tests.benchmarks.figure import Figure
-from tests.benchmarks.limits.transport import PROTOTYPES
+from tests.benchmarks.limits.transport import PREFIX_BYTES, PROTOTYPES
 
 CLIENTS = (2, 8, 20)
-UPDATE_BYTES = sum(PROTOTYPES.up)
+UPDATE_BYTES = sum(PROTOTYPES.up) - PREFIX_BYTES
 
 NUM_ROUNDS = 100
 REPEATS = 3

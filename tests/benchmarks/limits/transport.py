@@ -21,6 +21,9 @@ WARM_UP_ROUNDS = 10
 NUM_ROUNDS = 100
 PATIENCE_MS = 20_000
 
+PREFIX_BYTES, WHOLE_BYTES, PIECE_BYTES = 6, 65_536, 262_144
+"""Of the joined form, see `wire.framing`."""
+
 TASK, END = b"t", [b"e"]
 """What the first frame of a downlink begins with, and what ends the clients."""
 
@@ -42,8 +45,15 @@ class Setting(NamedTuple):
 
 
 def shape_of(payload_bytes: int) -> Shape:
-    """Return what a round of ours sends for such a payload: headers, payloads, a timing and an acknowledgement."""
-    return Shape([51, payload_bytes], [50, payload_bytes, 52], [8])
+    """Return what a round of ours sends for such a payload: headers, payloads, a timing and an acknowledgement.
+
+    All of a short message is one frame; a longer payload has frames of its own, as where it is encrypted.
+    """
+    down, up = PREFIX_BYTES + 51, PREFIX_BYTES + 50 + 52
+    if up + payload_bytes <= WHOLE_BYTES:
+        return Shape([down + payload_bytes], [up + payload_bytes], [8])
+    pieces = [min(PIECE_BYTES, payload_bytes - at) for at in range(0, payload_bytes, PIECE_BYTES)]
+    return Shape([down, *pieces], [up, *pieces], [8])
 
 
 PROTOTYPES = shape_of(2060)

@@ -2,8 +2,9 @@
 
 All that passes a loopback that nothing else uses is counted: IP packets with their headers, also those that do no more
 than acknowledge others. The least is the payload in one frame each way. The bare transport sends what we do: headers
-in frames of their own, and an acknowledgement of each uplink. Of two runs the shorter is taken off the longer, so that
-handshakes do not count. A packet of the loopback holds 64 KiB; where it holds 1,500 bytes, each 1,448 more take 52.
+and a timing in the same frame, and an acknowledgement of each uplink. Of two runs the shorter is taken off the longer,
+so that handshakes do not count. A packet of the loopback holds 64 KiB; where it holds 1,500 bytes, each 1,448 more take
+52.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import socket
 from collections.abc import Callable, Coroutine, Iterator
 
@@ -10,12 +11,13 @@ import pytest
 import zmq
 
 from tests.integration.proxy import Proxy
-from wire.encoding import framed_bytes
+from wire.framing import MAX_ADDED_BYTES, framed_bytes, joined
 from wire.sockets import zeromq
+from wire.sockets.endpoint import Context, Parts
 from wire.sockets.gatekeeper import Gatekeeper
 from wire.sockets.keys import KeyPair, make_pair
 from wire.sockets.knock import mechanism_at
-from wire.sockets.zeromq import ANYONE, Context, Dealer, Loss, Router
+from wire.sockets.zeromq import ANYONE, Dealer, Loss, Router
 
 WAIT_S = 10.0
 LIMIT = 1 << 20
@@ -57,8 +59,8 @@ class Port:
     def _take_failure(self, kind: str, text: str) -> None:
         self.failed.append(kind)
 
-    def _take(self, route: bytes, key: str, frames: list[bytes]) -> None:
-        self.came.append((key, frames))
+    def _take(self, route: bytes, key: str, parts: Parts) -> None:
+        self.came.append((key, list(map(bytes, parts))))
 
     def _take_loss(self, reason: str, loss: Loss) -> None:
         self.lost.append((reason, loss))
@@ -106,11 +108,11 @@ def test_an_enrolled_client_is_known_by_its_key_with_every_message(context: Cont
     assert (port.failed, port.lost) == ([], [])
 
 
-def test_a_frame_of_the_size_of_the_limit_passes_and_a_larger_one_does_not(context: Context) -> None:
+def test_a_part_of_the_size_of_the_limit_passes_and_a_larger_one_does_not(context: Context) -> None:
     async def main(port: Port) -> None:
         port.dealer(ENROLLED).send([bytes(LIMIT)])
         await until(lambda: port.came)
-        port.dealer(ENROLLED).send([bytes(LIMIT + 64)])
+        port.dealer(ENROLLED).send([bytes(LIMIT + MAX_ADDED_BYTES + 64)])
         await until(lambda: port.lost)
 
     assert len(run(context, main).came) == 1
@@ -212,19 +214,26 @@ def test_a_peer_that_takes_too_long_over_its_handshake_is_ended(
 
 
 def test_the_bytes_on_the_wire_are_those_that_are_counted(context: Context) -> None:
-    """A pair of messages that differ by some frames alone: the handshake cancels out."""
-    frames = [bytes(10), bytes(222), bytes(223), bytes(5000), b""]
+    """What each message adds: the handshake comes before the first."""
+    messages = (
+        [b"first"],
+        [bytes(222)],
+        [bytes(223)],
+        [bytes(10), bytes(5000), bytes(52)],
+        [b"header", bytes(600_000)],
+    )
 
     async def main(port: Port) -> None:
         with Proxy(port.router.address) as proxy:
             dealer = port.dealer(ENROLLED, address=proxy.address)
             sent = []
-            for content in ([b"first"], frames):
+            for frames in messages:
                 before = len(port.came)
-                dealer.send(content)
+                dealer.send(joined(frames, is_encrypted=True))
                 await until(lambda before=before: len(port.came) > before)  # type: ignore[misc]
                 sent.append(proxy.num_bytes_up)
-        assert sent[1] - sent[0] == framed_bytes(frames, is_encrypted=True)
+        added = [after - before for before, after in itertools.pairwise(sent)]
+        assert added == [framed_bytes(frames, is_encrypted=True) for frames in messages[1:]]
 
     run(context, main)
 

@@ -10,8 +10,11 @@ from typing import TypeVar
 import pytest
 import zmq
 
+from wire.framing import MAX_ADDED_BYTES
+from wire.limits import MAX_PARTS
+from wire.sockets.endpoint import Context, Parts
 from wire.sockets.tcp import Counters
-from wire.sockets.zeromq import ANYONE, AddressInUseError, Context, Dealer, Loss, Router
+from wire.sockets.zeromq import ANYONE, AddressInUseError, Dealer, Loss, Router
 
 WAIT_S = 10.0
 
@@ -56,16 +59,17 @@ class Hub:
     def _take_end(self, route: bytes, counters: Counters | None) -> None:
         self.ended[route] = counters
 
-    def _take(self, route: bytes, key: str, frames: Frames) -> None:
+    def _take(self, route: bytes, key: str, parts: Parts) -> None:
         assert key == ANYONE
+        frames = list(map(bytes, parts))
         if frames == [self.chokes_on]:
             raise ValueError("cannot swallow this")
         self.came.append((route, frames))
         if self.echoes:
             assert self.router.send(route, frames)
 
-    def _take_answer(self, frames: Frames) -> None:
-        self.answers.append(frames)
+    def _take_answer(self, parts: Parts) -> None:
+        self.answers.append(list(map(bytes, parts)))
 
 
 class Bench:
@@ -158,8 +162,8 @@ def test_a_send_does_not_eat_the_wake_up_of_a_receive(bench: Bench) -> None:
         hub = bench.hub()
         hub.echoes = True
 
-        def answer(frames: Frames) -> None:
-            hub.answers.append(frames)
+        def answer(parts: Parts) -> None:
+            hub.answers.append(list(map(bytes, parts)))
             if len(hub.answers) < 1000:
                 assert dealer.send([b"%d" % len(hub.answers)])
 
@@ -239,10 +243,24 @@ def test_a_peer_that_sends_more_than_the_limit_loses_its_connection_alone(bench:
         big = other.dealer(hub.router.address)
         small = hub.dealer()
         await hub.route_of(small)
-        assert big.send([bytes(LIMIT + 1)])
+        assert big.send([bytes(LIMIT + MAX_ADDED_BYTES + 1)])
         await until(lambda: other.lost)
         await hub.route_of(small)
         assert [frames for _, frames in hub.came] == [[b"hello"], [b"hello"]]
+        assert hub.lost == []
+
+    bench.run(main)
+
+
+def test_a_peer_that_sends_more_parts_than_a_message_has_loses_its_connection_alone(bench: Bench) -> None:
+    async def main() -> None:
+        hub, other = bench.hub(), bench.hub()
+        many = other.dealer(hub.router.address)
+        route = await hub.route_of(hub.dealer())
+        assert many.send([b""] * (MAX_PARTS + 100))
+        await until(lambda: other.lost)
+        assert len(hub.came[-1][1]) == MAX_PARTS + 1
+        assert hub.router.has(route)
         assert hub.lost == []
 
     bench.run(main)
