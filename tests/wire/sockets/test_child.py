@@ -19,7 +19,7 @@ from wire.sockets.memory import peak_rss_bytes
 
 WAIT_S = 10.0
 
-Frames = list[bytes]
+Frames = list[bytes | memoryview]
 
 
 class Parent:
@@ -95,7 +95,7 @@ def is_running(pid: int) -> bool:
 def test_it_is_started_isolated_in_a_session_of_its_own(parent: Parent) -> None:
     async def main() -> None:
         await until(lambda: parent.came)
-        threads, leads_session, _, *arguments = parent.came[0][0].decode().splitlines()
+        threads, leads_session, _, *arguments = bytes(parent.came[0][0]).decode().splitlines()
         assert (threads, leads_session) == ("3", "True")
         assert arguments[:4] == ["-I", "-m", "its.module", "--pipe"]
         assert arguments[5:] == ["report"]
