@@ -154,8 +154,8 @@ class RunRecord:
             self._store.put_meta("mode", mode)
             self._store.put_meta("modules", str(modules.resolve()))
             if start is not None:
-                header, buffer = self._stored(_state_frames(start.state))
-                self._store.put_start(header, buffer)
+                header, buffer = _state_frames(start.state)
+                self._store.put_start(bytes(header), buffer)
                 self._store.put_meta("start_classes", json.dumps(sorted(start.classes)))
 
     def put_constants(self, constants: Sequence[Constant]) -> asyncio.Future[None]:
