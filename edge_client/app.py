@@ -79,9 +79,9 @@ class ClientApp:
         self._schedule = Schedule(config.schedule, self._permit)
         self._handling: set[asyncio.Task[None]] = set()
         self._welcome: Welcome | None = None
-        self._incoming: list[bytes] = []
-        self._constants: list[list[bytes]] = []
-        self._task_frames: list[bytes] | None = None
+        self._incoming: Frames = []
+        self._constants: list[Frames] = []
+        self._task_frames: Frames | None = None
         self._uplink: Frames | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._obedience: dict[type[Any], Callable[[Any], None]] = {
