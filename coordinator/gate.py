@@ -43,11 +43,13 @@ class Gate:
                 _check_samples(spec.name, content, num_train)
 
     def _check_values(self, spec: dataclasses.Field[np.ndarray], values: np.ndarray, record: Record) -> None:
-        if values.size:
-            rows = values.reshape(math.prod(values.shape[:-1]), -1)
+        if not values.size:
+            return
+        rows = values.reshape(math.prod(values.shape[:-1]), -1)
+        if max(float(values.max()), -float(values.min())) > self._section.max_abs:
             self._check_rows(spec, record, "max_abs", np.abs(rows).max(axis=1).astype(np.float64))
-            if self._section.max_norm:
-                self._check_rows(spec, record, "max_norm", np.sqrt(np.square(rows, dtype=np.float64).sum(axis=1)))
+        if self._section.max_norm:
+            self._check_rows(spec, record, "max_norm", np.sqrt(np.square(rows, dtype=np.float64).sum(axis=1)))
 
     def _check_rows(self, spec: dataclasses.Field[np.ndarray], record: Record, setting: str, sizes: np.ndarray) -> None:
         """Refuse a field of which a row measures more than a setting allows."""

@@ -155,7 +155,7 @@ class RunRecord:
             self._store.put_meta("modules", str(modules.resolve()))
             if start is not None:
                 header, buffer = _state_frames(start.state)
-                self._store.put_start(header, buffer)
+                self._store.put_start(bytes(header), buffer)
                 self._store.put_meta("start_classes", json.dumps(sorted(start.classes)))
 
     def put_constants(self, constants: Sequence[Constant]) -> asyncio.Future[None]:
@@ -210,11 +210,11 @@ class RunRecord:
     ) -> asyncio.Future[None]:
         """Store who is asked and with what, and `links` if they are news; the future is done when it is durable."""
         durable, done = self._awaitable()
-        header, buffer = encode(commands.Configured(), downlink, PIPE_BYTES)
+        header, buffer = self._stored(encode(commands.Configured(), downlink, PIPE_BYTES))
         with self._store.together():
             if links is not None:
                 self._put_links(links)
-            self._store.open_exchange(opened.round, opened.exchange, opened.cohort, bytes(header), bytes(buffer), done)
+            self._store.open_exchange(opened.round, opened.exchange, opened.cohort, header, buffer, done)
         return durable
 
     def _put_links(self, links: StoredLinks) -> None:
@@ -235,12 +235,9 @@ class RunRecord:
         timing: Timing | None,
         on_durable: Callable[[], None],
     ) -> None:
-        """Store an accepted update as it came, within FLUSH_AFTER_S and together with others.
-
-        A store in memory does without the arrays, which nobody can come back for.
-        """
+        """Store an accepted update as it came, within FLUSH_AFTER_S and together with others."""
         key, report = (update.round, update.exchange, client), timing.frame() if timing is not None else b""
-        stored = StoredUpdate(*key, num_train, bytes(frames[0]), b"" if self._in_memory else frames[1], report)
+        stored = StoredUpdate(*key, num_train, *self._stored(frames), report)
         if not self._unwritten:
             self._flushing = asyncio.get_running_loop().call_later(FLUSH_AFTER_S, self._flush)
         self._unwritten.append((stored, on_durable))
@@ -258,6 +255,10 @@ class RunRecord:
             self._flushing.cancel()
         unwritten, self._unwritten = self._unwritten, []
         return unwritten
+
+    def _stored(self, frames: Sequence[Buffer]) -> tuple[bytes, Buffer]:
+        """Return frames as they are stored: in memory without the arrays, which nobody can come back for."""
+        return bytes(frames[0]), b"" if self._in_memory else frames[1]
 
     def spills(self, packed: Packed) -> bool:
         """Say whether the store keeps this update in a file, so that memory need not."""
@@ -277,7 +278,7 @@ class RunRecord:
         with_round: bool,
     ) -> None:
         """Store what an exchange came to, now or when its round is closed, as one with that."""
-        header, buffer = _state_frames(state) if state is not None else (None, None)
+        header, buffer = self._stored(_state_frames(state)) if state is not None else (None, None)
         unwritten = self._take_unwritten()
         clients = [stored.client for stored, _ in unwritten]
         result = (round, exchange, header, buffer, lines, _all(unwritten), clients)
@@ -363,9 +364,8 @@ class RunRecord:
         self.folder.write_summary(self.summary)
 
 
-def _state_frames(state: Packed) -> tuple[bytes, bytes]:
-    header, buffer = encode(commands.Begin({}, "", False, 0), state, PIPE_BYTES)
-    return bytes(header), bytes(buffer)
+def _state_frames(state: Packed) -> Sequence[Buffer]:
+    return encode(commands.Begin({}, "", False, 0), state, PIPE_BYTES)
 
 
 def _all(waiting: Sequence[tuple[object, Callable[[], None]]]) -> Callable[[], None]:

@@ -231,7 +231,7 @@ class ServerHalf:
             raise RoundUnusableError(message.reason) if message.round_only else ServerHalfError(message.reason)
         return answer
 
-    def _on_message(self, frames: list[bytes]) -> None:
+    def _on_message(self, frames: Frames) -> None:
         message, packed = decode(frames, commands.COMMANDS, PIPE_BYTES)
         if isinstance(message, commands.ConstantMade):
             assert packed is not None

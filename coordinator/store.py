@@ -41,6 +41,7 @@ from coordinator.buffers import BufferFolder, UpdateKey
 from coordinator.schema import StoreError, explain, lock_store, open_database
 from coordinator.stored import ClosedExchange, Frames, OpenExchange, Position, RoundRecord, StoredConstant, StoredUpdate
 from coordinator.writer import Callback, Writer
+from wire.tensors import Buffer
 
 __all__ = [
     "SPILL_BYTES", "ClosedExchange", "Frames", "OpenExchange", "Position", "RoundRecord", "Store", "StoreError",
@@ -108,7 +109,7 @@ class Store:
         """Store a run constant, once and for all."""
         self._write("INSERT INTO constants VALUES (?, ?, ?, ?)", (name, digest, header, buffer), on_durable)
 
-    def put_start(self, header: bytes, buffer: bytes) -> None:
+    def put_start(self, header: bytes, buffer: Buffer) -> None:
         """Store the server half that the run starts from, if that is not its initial one."""
         self._write("INSERT INTO states VALUES (0, 0, ?, ?)", (header, buffer), None)
 
@@ -126,7 +127,7 @@ class Store:
         exchange: int,
         cohort: Sequence[str],
         downlink_header: bytes,
-        downlink_buffer: bytes,
+        downlink_buffer: Buffer,
         on_durable: Callback | None = None,
     ) -> None:
         """Note who is asked and with what, so that a restart asks the same again; one exchange is open at a time."""
@@ -151,7 +152,7 @@ class Store:
         round: int,
         exchange: int,
         state_header: bytes | None,
-        state_buffer: bytes | None,
+        state_buffer: Buffer | None,
         rows: Sequence[str],
         on_durable: Callback,
         unwritten: Sequence[str] = (),
@@ -338,7 +339,7 @@ def _drop_updates(connection: sqlite3.Connection, round: int) -> list[UpdateKey]
 
 
 def _replace_state(
-    connection: sqlite3.Connection, round: int, exchange: int, header: bytes, buffer: bytes | None
+    connection: sqlite3.Connection, round: int, exchange: int, header: bytes, buffer: Buffer | None
 ) -> None:
     """Make this the latest state, of the round's own ones the only one."""
     connection.execute("DELETE FROM states WHERE round = ?", (round,))

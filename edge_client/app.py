@@ -44,7 +44,7 @@ from wire.sockets.child import Child, thread_environment
 from wire.sockets.endpoint import Context, Parts
 from wire.sockets.knock import mechanism_at
 from wire.sockets.names import look_up
-from wire.sockets.pipe import end_with_parent
+from wire.sockets.pipe import Frames, end_with_parent
 from wire.sockets.service import ServiceManager
 from wire.sockets.signals import run_daemon
 from wire.sockets.zeromq import Dealer, Loss, mismatch
@@ -79,10 +79,10 @@ class ClientApp:
         self._schedule = Schedule(config.schedule, self._permit)
         self._handling: set[asyncio.Task[None]] = set()
         self._welcome: Welcome | None = None
-        self._incoming: list[bytes] = []
-        self._constants: list[list[bytes]] = []
-        self._task_frames: list[bytes] | None = None
-        self._uplink: list[bytes] | None = None
+        self._incoming: Frames = []
+        self._constants: list[Frames] = []
+        self._task_frames: Frames | None = None
+        self._uplink: Frames | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._obedience: dict[type[Any], Callable[[Any], None]] = {
             session.OpenLink: self._open_link,
@@ -308,7 +308,7 @@ class ClientApp:
         assert self._welcome is not None
         older, welcome = self._trainer, self._welcome
 
-        def on_message(frames: list[bytes]) -> None:
+        def on_message(frames: Frames) -> None:
             if trainer is self._trainer:
                 self._on_made(frames)
 
@@ -355,7 +355,7 @@ class ClientApp:
         if trainer.pid is not None:
             limit(trainer.pid, self._config.limits)
 
-    def _on_made(self, frames: list[bytes]) -> None:
+    def _on_made(self, frames: Frames) -> None:
         """Take what the trainer says."""
         message, _ = decode(split_timing(frames)[0], commands.COMMANDS, PIPE_BYTES)
         now = self._loop.time()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 from edge_client.sensors.energy import EnergyMeter
 from wire.messages import Vitals
 from wire.sockets.memory import PeakMemory, Pid
+from wire.sockets.pipe import Frames
 from wire.sockets.zeromq import Dealer
 from wire.timing import microseconds, split_timing
 
@@ -123,14 +124,14 @@ class Meter:
             self._timer.cancel()
             self._timer = None
 
-    def told(self, uplink: Sequence[bytes], at: float) -> Sequence[bytes]:
+    def told(self, uplink: Frames, at: float) -> Frames:
         """Return an uplink that is about to go with what was measured put into the timing behind it, if it has one."""
         frames, timing = split_timing(uplink)
         if timing is None or self._task_came_at is None:
             return uplink
         self._gpu_peak_bytes = max(self._gpu_peak_bytes, timing.gpu_peak_bytes)
         told = timing._replace(held_us=microseconds(at - self._task_came_at), **self._took._asdict())
-        return [*map(bytes, frames), told.frame()]
+        return [*frames, told.frame()]
 
     def _sample_later(self) -> None:
         if self._timer is not None:

@@ -46,7 +46,7 @@ from wire.exit_codes import ExitCode
 from wire.limits import PIPE_BYTES
 from wire.messages import Constant, Evaluation, Message, Progress, Ready, Task, Update
 from wire.payload import Payload
-from wire.sockets.pipe import ChildPipe, given_pipe
+from wire.sockets.pipe import ChildPipe, Frames, given_pipe
 from wire.timing import Timing
 
 PROGRESS_EVERY_S = 1.0
@@ -131,7 +131,7 @@ class Trainer:
     def _work(self, task: Task, downlink: Payload) -> None:
         """Do one task and hand its uplink to the daemon, or the one that was made before a restart."""
         reach("task.taken")
-        made = self._states.load_uplink(task.round, task.exchange)
+        made: Frames | None = self._states.load_uplink(task.round, task.exchange)
         if made is None:
             started = time.monotonic()
             self._participant.take_gpu_peak_bytes()
@@ -174,7 +174,7 @@ class Trainer:
             self._tell(self._participant.notes)
             self._announce()
 
-    def _finish(self, task: Task, outcome: Outcome, restore_s: float) -> list[bytes]:
+    def _finish(self, task: Task, outcome: Outcome, restore_s: float) -> Frames:
         """Checkpoint the state, then the uplink, and return the uplink's frames with how long all took behind them."""
         reach("task.performed")
         self._tell(outcome.notes)
@@ -183,7 +183,7 @@ class Trainer:
         started = time.monotonic()
         evaluations = [Evaluation(*evaluation) for evaluation in outcome.evaluations]
         update = Update(self._run, task.round, task.exchange, evaluations)
-        frames = [bytes(frame) for frame in encode(update, pack(outcome.uplink), self._max_message_bytes)]
+        frames = encode(update, pack(outcome.uplink), self._max_message_bytes)
         encoded = time.monotonic()
         arrays = self._participant.arrays()
         if task.exchange == self._num_exchanges:

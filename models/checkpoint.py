@@ -34,7 +34,7 @@ def write(
 
     If it is to be durable, so it does after a loss of power; and what was written stays written.
     """
-    ordered = {name: np.array(array, order="C") for name, array in arrays.items()}
+    ordered = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     content = save(ordered, {**_FORMAT, **(metadata or {})})
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
     with temporary.open("wb") as file:

@@ -83,7 +83,7 @@ class ClientStates:
         if arrays and exchange < self._num_exchanges:
             self._store.put(f"current-{exchange}", arrays, self._metadata(round, exchange))
 
-    def save_uplink(self, round: int, exchange: int, frames: Sequence[bytes]) -> None:
+    def save_uplink(self, round: int, exchange: int, frames: Sequence[bytes | memoryview]) -> None:
         """Hold an uplink's frames, after `save` of the same exchange."""
         arrays = {str(index): np.frombuffer(frame, np.uint8) for index, frame in enumerate(frames)}
         self._store.put(f"uplink-{exchange}", arrays, self._metadata(round, exchange))

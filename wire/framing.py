@@ -51,8 +51,8 @@ def joined(frames: Sequence[Buffer], is_encrypted: bool) -> Sequence[Buffer]:
     return [head, *(view[at : at + PIECE_BYTES] for at in range(0, len(view), PIECE_BYTES))]
 
 
-def parted(parts: Sequence[Buffer], max_bytes: int) -> list[bytes]:
-    """Return the frames of a message that came in either form.
+def parted(parts: Sequence[Buffer], max_bytes: int) -> list[Buffer]:
+    """Return the frames of a message that came in either form; a buffer that came as one part is that part, uncopied.
 
     Raises:
         DecodeError: more than `max_bytes` or too many parts, or no joined form though it begins like one.
@@ -73,7 +73,8 @@ def parted(parts: Sequence[Buffer], max_bytes: int) -> list[bytes]:
     if buffer_at > len(first):
         raise DecodeError(f"joined form: expected {buffer_at} bytes of header and timing in its first part, got fewer")
     header, timing = bytes(first[_PREFIX.size : timing_at]), bytes(first[timing_at:buffer_at])
-    buffer = b"".join((first[buffer_at:], *parts[1:]))
+    is_apart = len(parts) == 2 and buffer_at == len(first)
+    buffer = parts[1] if is_apart else b"".join((first[buffer_at:], *parts[1:]))
     return [header, buffer, timing] if timing else [header, buffer]
 
 

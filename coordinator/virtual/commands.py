@@ -149,7 +149,7 @@ def read_announced(frames: Frames) -> clients.Announced:
     return clients.Announced(message.client, message.ready, message.notes, message.flops)
 
 
-def read_performed(head: bytes, frames: Sequence[Buffer]) -> clients.Done:
+def read_performed(head: Buffer, frames: Sequence[Buffer]) -> clients.Done:
     """Return what a client has done, whose update's frames came behind this head."""
     message, _ = decode([head], COMMANDS)
     assert isinstance(message, Performed)

@@ -60,7 +60,7 @@ class _Job:
         self._environment = environment
         self._answer_s = answer_s
         self._child: Child | None = None
-        self._answers: asyncio.Queue[list[bytes] | str] = asyncio.Queue()
+        self._answers: asyncio.Queue[Frames | str] = asyncio.Queue()
         self._assignment: Assignment | None = None
         self.peak_rss_bytes = 0
 
@@ -74,7 +74,7 @@ class _Job:
         child.send(encode(message))
         await child.drain()
 
-    async def answer(self) -> list[bytes]:
+    async def answer(self) -> Frames:
         """Return the frames of the next answer."""
         try:
             frames = await asyncio.wait_for(self._answers.get(), self._answer_s)
@@ -128,7 +128,7 @@ class JobClients:
         self._answer_s = answer_s
         self._jobs: list[_Job] = []
         self._num_train: dict[str, int] = {}
-        self._outcomes: asyncio.Queue[list[bytes] | Exception | None] = asyncio.Queue()
+        self._outcomes: asyncio.Queue[Frames | Exception | None] = asyncio.Queue()
 
     async def begin(self, clients: Sequence[str], constants: Sequence[Constant]) -> AsyncGenerator[Announced, None]:
         """Yield what each of these clients announces."""
@@ -168,7 +168,7 @@ class JobClients:
         """Return the peak resident memory of the largest job that was closed."""
         return max((job.peak_rss_bytes for job in self._jobs), default=0) or None
 
-    async def _answers(self, shares: Sequence[list[str]], ask: Ask) -> AsyncGenerator[list[bytes], None]:
+    async def _answers(self, shares: Sequence[list[str]], ask: Ask) -> AsyncGenerator[Frames, None]:
         """Yield the answers for all clients of these shares, each of which goes to one job."""
         self._outcomes = asyncio.Queue()
         todo = deque(_Share(list(clients)) for clients in shares if clients)
@@ -213,7 +213,7 @@ class JobClients:
             todo.appendleft(share)
 
 
-def _client_of(frames: Sequence[bytes]) -> str:
+def _client_of(frames: Frames) -> str:
     """Return whose answer this is.
 
     Raises:

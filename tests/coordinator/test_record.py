@@ -140,6 +140,19 @@ def test_what_a_run_starts_from_is_stored_before_anything_happens(folder: RunFol
         assert record.start_state == packed(7.0)
 
 
+def test_a_run_in_memory_knows_its_state_too(tmp_path: Path) -> None:
+    folder = RunFolder.create(load(None, [f"run.dir={tmp_path}", "run.store=memory"]), "20260131-235959")
+
+    def complete_round(record: RunRecord) -> None:
+        assert record.start_state == record.standing.latest_state == packed(7.0)
+        put_exchange(record)
+        record.close_exchange(1, 0, packed(2.0), [], links(200), with_round=True)
+        record.close_round("completed", 1, "", "hash", packed(2.0), ["a"], "{}")
+        assert record.start_state == packed(2.0)
+
+    run(folder, complete_round, Start(packed(7.0), frozenset({2, 0})))
+
+
 def test_constants_are_durable_with_the_mark_that_they_are_all(folder: RunFolder) -> None:
     made = [Constant("masks", "d1", packed(1.0)), Constant("etf", "d2", packed(2.0))]
 

@@ -108,9 +108,11 @@ def test_an_uplink_goes_with_what_the_daemon_measured() -> None:
         meter.loaded()
         meter.task_came(*PLACE, 100.0)
         meter.uplink_made(*PLACE, 102.0)
-        frames, timing = split_timing(meter.told([b"header", b"buffer", MADE.frame()], 102.5))
+        buffer = memoryview(b"buffer")
+        frames, timing = split_timing(meter.told([b"header", buffer, MADE.frame()], 102.5))
         assert timing is not None
         assert (frames, timing[:4]) == ([b"header", b"buffer"], MADE[:4])
+        assert frames[1] is buffer
         assert (timing.held_us, timing.energy_j, timing.gpu_peak_bytes) == (2_500_000, 6.0, 70)
         assert timing.client_peak_rss_bytes > 0
         assert meter.vitals().gpu_peak_bytes == 70

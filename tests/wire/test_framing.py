@@ -29,7 +29,9 @@ def test_a_short_message_is_one_part() -> None:
 
 def test_a_long_message_is_cut_behind_its_timing() -> None:
     buffer = bytes(2 * PIECE_BYTES)
-    assert joined([HEADER, buffer], is_encrypted=False) == [b"\xc1\x00\x07\x00\x00\x00" + HEADER, buffer]
+    parts = joined([HEADER, buffer], is_encrypted=False)
+    assert parts == [b"\xc1\x00\x07\x00\x00\x00" + HEADER, buffer]
+    assert parted(parts, DEFAULT_MAX_MESSAGE_BYTES)[1] is buffer
 
 
 def test_where_it_is_encrypted_its_buffer_is_cut_into_views() -> None:

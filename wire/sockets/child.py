@@ -6,7 +6,6 @@ The child is `python -I -m MODULE --pipe FD ...`, so nothing that lies beside a 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
 import signal
 import socket
@@ -15,10 +14,10 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from wire.sockets.pipe import NUMBER, Frames, prefix
-
-MAX_JOINED_BYTES = 64 * 1024
-"""Up to this size a message is written as one piece."""
+from wire.sockets.outbox import Outbox
+from wire.sockets.pipe import Frames
+from wire.sockets.stream import Inbox, StreamError, pieces
+from wire.tensors import Buffer
 
 SEND_BYTES = 1024 * 1024
 """How much may lie in the pipe either way, as far as the system allows it."""
@@ -30,23 +29,24 @@ KILL_AFTER_S = 1.0
 """How long a child may take to end after it was asked to."""
 
 
-class Child(asyncio.Protocol):
+OnMessage = Callable[[list[Buffer]], None]
+
+
+class Child(asyncio.BufferedProtocol):
     """The daemon's end: starts the child, calls back for each message and when the child is gone."""
 
-    def __init__(self, on_message: Callable[[list[bytes]], None], on_gone: Callable[[str], None], log: Path) -> None:
+    def __init__(self, on_message: OnMessage, on_gone: Callable[[str], None], log: Path) -> None:
         self._on_message = on_message
         self._on_gone = on_gone
         self._log = log
-        self._received = bytearray()
+        self._inbox, self._outbox = Inbox(), Outbox()
+        self._fault = ""
         self._transport: asyncio.Transport | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._early: list[bytes | memoryview] = []
-        self._writable = asyncio.Event()
-        self._writable.set()
         self._stopping = False
         self._is_halted = False
 
-    def belong_to(self, on_message: Callable[[list[bytes]], None], on_gone: Callable[[str], None], log: Path) -> None:
+    def belong_to(self, on_message: OnMessage, on_gone: Callable[[str], None], log: Path) -> None:
         """Call back there from now on; `log` is where the child, which has been told, writes its output by then."""
         self._on_message, self._on_gone, self._log = on_message, on_gone, log
 
@@ -84,35 +84,18 @@ class Child(asyncio.Protocol):
 
     def send(self, frames: Frames) -> None:
         """Queue one message for the child, also before it has started."""
-        for chunk in _chunks(frames):
-            self._write(chunk)
-
-    def _write(self, chunk: bytes | memoryview) -> None:
-        if self._transport is None:
-            self._early.append(chunk)
-        elif not self._transport.is_closing() and len(chunk):
-            self._transport.write(memoryview(chunk))  # what does not go at once is copied as few times as can be
+        for piece in pieces([frames]):
+            self._outbox.put(piece)
 
     async def send_all(self, messages: Iterable[Frames]) -> None:
-        """Send many messages, small ones together in one write, and wait while the child is behind."""
-        together: list[bytes | memoryview] = []
-        for frames in messages:
-            together += _chunks(frames)
-            if sum(map(len, together)) >= MAX_JOINED_BYTES:
-                self._write_together(together)
-                together = []
-                await self.drain()
-        self._write_together(together)
-
-    def _write_together(self, chunks: Sequence[bytes | memoryview]) -> None:
-        """Write small pieces as one, and large ones as they are."""
-        for is_large, some in itertools.groupby(chunks, lambda chunk: len(chunk) > MAX_JOINED_BYTES):
-            for piece in some if is_large else [b"".join(some)]:
-                self._write(piece)
+        """Send many messages, small ones together, and wait while the child is behind."""
+        for piece in pieces(messages):
+            await self.drain()
+            self._outbox.put(piece)
 
     async def drain(self) -> None:
         """Wait until the child has taken most of what was sent."""
-        await self._writable.wait()
+        await self._outbox.drain()
 
     def halt(self, is_halted: bool) -> None:
         """Have the child stand still, also one that is yet to start, or go on."""
@@ -124,8 +107,7 @@ class Child(asyncio.Protocol):
         """Close the pipe and see the child end, within KILL_AFTER_S and by force if need be."""
         self._stopping = True
         self.halt(False)
-        if self._transport is not None:
-            self._transport.abort()
+        self._close()
         if self._process is None:
             return
         for _ in range(round(KILL_AFTER_S / 0.02)):
@@ -154,26 +136,34 @@ class Child(asyncio.Protocol):
         """Send what was queued early (called by asyncio)."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        early, self._early = self._early, []
-        transport.write(b"".join(early))
+        self._outbox.open(transport)
 
     def pause_writing(self) -> None:
-        """Hold `drain` (called by asyncio)."""
-        self._writable.clear()
+        """Hold what is yet to be written (called by asyncio)."""
+        self._outbox.hold()
 
     def resume_writing(self) -> None:
-        """Let `drain` go on (called by asyncio)."""
-        self._writable.set()
+        """Go on writing (called by asyncio)."""
+        self._outbox.go_on()
 
-    def data_received(self, data: bytes) -> None:
-        """Take in bytes and call back for every whole message (called by asyncio)."""
-        self._received += data
-        while (frames := self._next_message()) is not None:
-            self._on_message(frames)
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return where the next bytes go (called by asyncio)."""
+        return self._inbox.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Call back for every message that is whole by now; a child that sends none is ended (called by asyncio)."""
+        self._inbox.filled(nbytes)
+        try:
+            while (frames := self._inbox.take()) is not None:
+                self._on_message(frames)
+        except StreamError as error:
+            self._fault = f"was ended, as what it sent is no message: {error}"
+            self.kill()
+            self._close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Report that the child is gone (called by asyncio)."""
-        self._writable.set()
+        self._outbox.close()
         if self._stopping or self._process is None:
             return
         try:
@@ -182,34 +172,14 @@ class Child(asyncio.Protocol):
             self._process.kill()
             code = self._process.wait(KILL_AFTER_S)
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        self._on_gone(f"ended with {how}")
+        self._on_gone(self._fault or f"ended with {how}")
 
-    def _next_message(self) -> list[bytes] | None:
-        word, have = NUMBER.size, len(self._received)
-        if have < word:
-            return None
-        (count,) = NUMBER.unpack_from(self._received)
-        head = word * (1 + count)
-        if have < head:
-            return None
-        sizes = [NUMBER.unpack_from(self._received, word * (1 + index))[0] for index in range(count)]
-        if have < head + sum(sizes):
-            return None
-        frames, start = [], head
-        with memoryview(self._received) as view:
-            for size in sizes:
-                frames.append(bytes(view[start : start + size]))
-                start += size
-        del self._received[:start]
-        return frames
+    def _close(self) -> None:
+        self._outbox.close()
+        if self._transport is not None:
+            self._transport.abort()
 
 
 def thread_environment(threads: int) -> dict[str, str]:
     """Return what makes the mathematical libraries of a child use so many threads."""
     return dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
-
-
-def _chunks(frames: Frames) -> Frames:
-    """Return a message in pieces: one if it is small, as every piece wakes the child, else none is copied."""
-    pieces = (prefix(frames), *frames)
-    return [b"".join(pieces)] if sum(map(len, frames)) <= MAX_JOINED_BYTES else pieces

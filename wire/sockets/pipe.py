@@ -2,7 +2,7 @@
 
 This is the child's end, which a trainer holds and so loads no event loop. It ends by itself when its daemon does: a
 thread waits for the other end of the pair to close, and on Linux the kernel is asked to send a signal too. Messages are
-those of `wire.encoding`; on the pair each is a count of frames, their lengths, then their bytes.
+those of `wire.encoding`, in the form of `wire.sockets.stream`.
 """
 
 from __future__ import annotations
@@ -12,17 +12,14 @@ import os
 import select
 import signal
 import socket
-import struct
 import sys
 import threading
 from collections.abc import Sequence
 
-Frames = Sequence[bytes | memoryview]
+from wire.sockets.stream import Inbox, pieces
+from wire.tensors import Buffer
 
-MAX_FRAMES = 3
-"""A message is a header and at most one buffer, an update may have its timing behind it."""
-
-NUMBER = struct.Struct("<I")
+Frames = Sequence[Buffer]
 
 
 def end_with_parent() -> None:
@@ -49,34 +46,32 @@ class ChildPipe:
     def __init__(self, fd: int) -> None:
         self._socket = socket.socket(fileno=fd)
         self._socket.setblocking(True)
+        self._inbox = Inbox()
         exit_when_closed(fd, 0)
         end_with_parent()
 
-    def receive(self) -> list[bytes]:
-        """Wait for the next message; raises EOFError when the daemon has closed its end."""
-        (count,) = NUMBER.unpack(self._read(NUMBER.size))
-        if not 1 <= count <= MAX_FRAMES:
-            raise EOFError(f"expected 1 to {MAX_FRAMES} frames, got {count}")
-        sizes = struct.unpack(f"<{count}I", self._read(count * NUMBER.size))
-        return [self._read(size) for size in sizes]
+    def receive(self) -> list[Buffer]:
+        """Wait for the next message.
+
+        Raises:
+            EOFError: the daemon has closed its end.
+            wire.sockets.stream.StreamError: what came is no message.
+        """
+        while (frames := self._inbox.take()) is None:
+            count = self._socket.recv_into(self._inbox.room())
+            if not count:
+                raise EOFError("the daemon closed the pipe")
+            self._inbox.filled(count)
+        return frames
 
     def has_message(self) -> bool:
-        """Say whether a message waits to be received."""
-        return bool(select.select([self._socket], [], [], 0)[0])
+        """Say whether a message waits to be received, or begins to come."""
+        return self._inbox.has_more or bool(select.select([self._socket], [], [], 0)[0])
 
     def send(self, frames: Frames) -> None:
         """Send one message, waiting while the daemon is behind."""
-        self._socket.sendall(b"".join((prefix(frames), *frames)))
-
-    def _read(self, size: int) -> bytes:
-        found = bytearray(size)
-        view = memoryview(found)
-        while view:
-            count = self._socket.recv_into(view)
-            if not count:
-                raise EOFError("the daemon closed the pipe")
-            view = view[count:]
-        return bytes(found)
+        for piece in pieces([frames]):
+            self._socket.sendall(piece)
 
 
 def given_pipe() -> ChildPipe:
@@ -84,8 +79,3 @@ def given_pipe() -> ChildPipe:
     flag, descriptor = sys.argv[1:3]
     assert flag == "--pipe"
     return ChildPipe(int(descriptor))
-
-
-def prefix(frames: Frames) -> bytes:
-    """Return what stands before a message's frames."""
-    return b"".join(NUMBER.pack(number) for number in (len(frames), *(len(frame) for frame in frames)))

@@ -132,7 +132,7 @@ class Array(Record):
 
 
 class SizedServer(NoopServer):
-    """Averages what comes and sends that, as a server half does."""
+    """Averages what comes and sends that: by train samples and in float32, as the peers' FedAvg does."""
 
     def __init__(self, spec: Any, config: SizedConfig) -> None:
         super().__init__(spec, config)
@@ -142,11 +142,11 @@ class SizedServer(NoopServer):
         return Array(self._mean)
 
     def aggregate(self, round: int, exchange: str, updates: Iterator[Update]) -> Mapping[str, float]:
-        total, num = np.zeros(self._mean.shape, np.float64), 0
+        total, scaled, num = np.zeros_like(self._mean), np.empty_like(self._mean), 0
         for update in updates:
-            total += update.record.array
-            num += 1
-        self._mean = (total / num).astype(np.float32)
+            total += np.multiply(update.record.array, np.float32(update.num_train), out=scaled)
+            num += update.num_train
+        self._mean = total / np.float32(num)
         return {}
 
     def arrays(self) -> Mapping[str, np.ndarray]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import struct
 import sys
 import threading
 
@@ -29,6 +31,10 @@ def behave(pipe: ChildPipe, behaviour: str) -> None:
     elif behaviour == "fail":
         print("what went wrong", file=sys.stderr, flush=True)
         os._exit(7)
+    elif behaviour == "announce too much":
+        with socket.socket(fileno=os.dup(int(sys.argv[sys.argv.index("--pipe") + 1]))) as raw:
+            raw.sendall(struct.pack("<4I", 2, 2**32 - 1, 2**32 - 1, 0))
+        threading.Event().wait(60.0)
     elif behaviour == "deaf":
         threading.Event().wait(60.0)
     elif behaviour == "busy":

@@ -14,12 +14,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+from wire.limits import PIPE_BYTES
 from wire.sockets.child import KILL_AFTER_S, LAST_LINES, Child
 from wire.sockets.memory import peak_rss_bytes
 
 WAIT_S = 10.0
 
-Frames = list[bytes]
+Frames = list[bytes | memoryview]
 
 
 class Parent:
@@ -95,7 +96,7 @@ def is_running(pid: int) -> bool:
 def test_it_is_started_isolated_in_a_session_of_its_own(parent: Parent) -> None:
     async def main() -> None:
         await until(lambda: parent.came)
-        threads, leads_session, _, *arguments = parent.came[0][0].decode().splitlines()
+        threads, leads_session, _, *arguments = bytes(parent.came[0][0]).decode().splitlines()
         assert (threads, leads_session) == ("3", "True")
         assert arguments[:4] == ["-I", "-m", "its.module", "--pipe"]
         assert arguments[5:] == ["report"]
@@ -173,6 +174,39 @@ def test_its_end_is_reported_once(parent: Parent, behaviour: str, how: str) -> N
     assert len(parent.gone) == 1
 
 
+def test_a_child_that_announces_more_than_a_message_may_hold_is_ended(parent: Parent) -> None:
+    async def main() -> None:
+        told = f"expected a message of up to {PIPE_BYTES} bytes, got one of {2 * (2**32 - 1)}"
+        assert await parent.seen_gone() == f"was ended, as what it sent is no message: {told}"
+
+    run(parent, "announce too much", main)
+    assert len(parent.gone) == 1
+
+
+def test_large_and_small_messages_arrive_in_order_at_a_child_that_is_behind(parent: Parent) -> None:
+    sent: list[Frames] = [[b"%d" % number, bytes([number]) * (number % 2 * 3_000_000)] for number in range(8)]
+
+    async def main() -> None:
+        await parent.child.send_all(sent[:4])
+        for frames in sent[4:]:
+            parent.child.send(frames)
+        await until(lambda: len(parent.came) == len(sent))
+        assert parent.came == sent
+        await asyncio.wait_for(parent.child.drain(), WAIT_S)
+
+    run(parent, "echo", main)
+
+
+def test_nobody_waits_for_a_child_that_is_stopped_before_it_has_taken_all(parent: Parent) -> None:
+    parent.child.send([b"early"])
+
+    async def main() -> None:
+        await parent.child.stop()
+        await asyncio.wait_for(parent.child.drain(), WAIT_S)
+
+    asyncio.run(main())
+
+
 def test_a_stopped_child_is_not_reported(parent: Parent) -> None:
     async def main() -> None:
         parent.child.send([b"x"])
@@ -228,6 +262,7 @@ def test_a_child_that_is_stopped_before_its_start_is_not_started(parent: Parent)
 DAEMON = """
 import asyncio, sys
 from pathlib import Path
+from wire.limits import PIPE_BYTES
 from wire.sockets.child import Child
 
 async def main():
