@@ -29,6 +29,9 @@ from wire.encoding import Packed
 from wire.payload import Record
 from wire.sockets.memory import PeakMemory
 
+TELL_WITHIN_S = 0.1
+"""People hear of a closed round when its clients have their next tasks, or so much later if that takes longer."""
+
 
 class Conductor:
     """Carries out instructions in order; `feed` takes the events that follow from them."""
@@ -62,6 +65,7 @@ class Conductor:
         }
         self._has_stored_links = False
         self._untold: list[int] = []
+        self._telling: asyncio.TimerHandle | None = None
         self._obedience: dict[type[Any], Callable[[Any], Awaitable[None]]] = {
             rounds.Configure: self._configure,
             rounds.Aggregate: self._aggregate,
@@ -106,10 +110,13 @@ class Conductor:
 
     async def work(self) -> None:
         """Carry out what is queued, until cancelled."""
-        while True:
-            await self.carry_out(await self._todo.get())
-            if not self.has_work:
-                self._tell()
+        try:
+            while True:
+                await self.carry_out(await self._todo.get())
+                if not self.has_work:
+                    self._tell()
+        finally:
+            self._tell()
 
     async def drain(self) -> None:
         """Carry out what is queued now."""
@@ -243,9 +250,12 @@ class Conductor:
         self._record.close_round(status, round, reason, self._half.global_hash, state, accepted, line)
         reach("round.closed")
         self._untold.append(round)
+        self._telling = asyncio.get_running_loop().call_later(TELL_WITHIN_S, self._tell)
 
     def _tell(self) -> None:
         """Tell people of the rounds that were closed; clients come first."""
+        if self._telling is not None:
+            self._telling.cancel()
         while self._untold:
             self._record.display.round_closed(self._ledger.headline(self._untold.pop(0)))
 

@@ -53,5 +53,7 @@ class OwnHalf:
             made = self._half.aggregate(closing.round, closing.exchange, unpacked)
         except RoundFailedError as error:
             raise RoundUnusableError(str(error)) from error
-        self._state, self.global_hash = pack(made.state), made.global_hash
+        state = pack(made.state)
+        self._state = state._replace(buffer=bytes(state.buffer))  # its arrays may be used on
+        self.global_hash = made.global_hash
         return Aggregate(self._state, made.global_hash, made.metrics)

@@ -64,8 +64,9 @@ class Store:
 
         Args:
             path: the SQLite file, in a folder that exists.
-            notify: runs a callback on the caller's thread (`loop.call_soon_threadsafe`); called from the store's own.
-                It must not raise: the store is closed before the loop.
+            notify: runs a callback on the caller's thread later (`loop.call_soon_threadsafe`); called from the store's
+                own thread, or of a store in memory from the caller's. It must not raise: the store is closed before
+                the loop.
             on_failed: hears once, by `notify`, that nothing more will be stored.
 
         Raises:

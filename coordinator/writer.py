@@ -1,4 +1,4 @@
-"""The one thread that uses the store's database: whatever is queued becomes one transaction (group commit).
+"""The one user of the store's database, a thread: whatever is queued becomes one transaction (group commit).
 
 Callers queue operations and go on. The thread takes all that has gathered, runs it in order inside one transaction,
 commits, and only then gives each operation its answer; while a commit waits for the disk the next batch gathers, so a
@@ -84,7 +84,7 @@ class Writer:
         return self._num_commits
 
     def write(self, run: Callable[[sqlite3.Connection], Callback | None], on_durable: Callback | None = None) -> None:
-        """Queue a change and return at once; what `run` returns is called on the thread after the commit."""
+        """Queue a change and wait for no disk; what `run` returns is called after the commit, by who committed."""
         if self._closed:
             raise StoreError("the store was written after it was closed, a fault of this program")
         operation = _Write(run, on_durable)

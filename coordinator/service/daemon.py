@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import subprocess
 import sys
 import traceback
@@ -46,6 +47,9 @@ from wire.sockets.zeromq import AddressInUseError
 
 TICK_S = 0.5
 """How often the foyer looks after clients that are silent."""
+
+CLEAR_AFTER_S = 1.0
+"""So long after a run, when its timers are over, its parts go: they hold each other, and with them arrays and files."""
 
 END_S = 10.0
 """How long runs may take to tell their clients and write their summaries when the service ends."""
@@ -230,6 +234,7 @@ class Service:
         self._stand_by(hosted)
         self.fill()
         self._leave_behind(hosted.plan)
+        self._loop.call_later(CLEAR_AFTER_S, gc.collect)
         await self._spare.prepare()
 
     def _book_over(self, run_id: str, outcome: str, reason: str) -> None:

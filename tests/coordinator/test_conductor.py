@@ -7,9 +7,12 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
+from coordinator import conductor as conductor_module
 from coordinator import round_events as rounds
 from coordinator.conductor import Conductor
-from coordinator.half import Aggregate, Closing, Half
+from coordinator.half import Aggregate, Closing, Half, ServerHalfError
 from coordinator.links import StoredLinks
 from coordinator.record import RunRecord
 from coordinator.rounds import Rounds
@@ -26,6 +29,8 @@ class Desk:
     def __init__(self) -> None:
         self.kernel = Kernel()
         self.stored: list[StoredLinks | None] = []
+        self.told: list[int] = []
+        self.fault: Exception | None = None
         self.machine = SimpleNamespace(evaluating=False, exchange=0, rules=SimpleNamespace(num_rounds=2))
         half = SimpleNamespace(
             begin=self._begin,
@@ -37,7 +42,7 @@ class Desk:
         )
         record = SimpleNamespace(
             start_state=None,
-            display=SimpleNamespace(round_closed=lambda view: None),
+            display=SimpleNamespace(round_closed=lambda view: self.told.append(view.round)),
             put_num_train=lambda number: None,
             open_exchange=self._open,
             close_exchange=lambda *told: self.stored.append(told[4]),
@@ -60,6 +65,8 @@ class Desk:
 
     async def _configure(self, round: int, exchange: str) -> Packed:
         self.kernel.grow("ann", 1, 1)
+        if self.fault is not None:
+            raise self.fault
         return NOTHING
 
     async def _aggregate(self, closing: Closing, meanwhile: Callable[[], None]) -> Aggregate:
@@ -102,3 +109,34 @@ def test_a_failed_round_stores_no_links_so_the_next_opening_does() -> None:
 
     asyncio.run(play())
     assert desk.up_bytes() == [501, 501, 1502, 1502]
+
+
+def test_people_hear_of_a_round_also_when_the_next_one_cannot_be_opened() -> None:
+    desk = Desk()
+
+    async def play() -> None:
+        await desk.exchange(1, 0)
+        await desk.exchange(1, 1)
+        desk.fault = ServerHalfError("no")
+        for instruction in (rounds.CompleteRound(1, ()), rounds.Configure(2, 0, tuple(READY))):
+            desk.conductor.put(instruction)
+        await desk.conductor.work()
+
+    with pytest.raises(ServerHalfError):
+        asyncio.run(play())
+    assert desk.told == [1]
+
+
+def test_people_hear_of_a_round_while_the_next_one_is_slow_to_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conductor_module, "TELL_WITHIN_S", 0.0)
+    desk = Desk()
+
+    async def play() -> None:
+        await desk.exchange(1, 0)
+        await desk.exchange(1, 1)
+        await desk.conductor.carry_out(rounds.CompleteRound(1, ()))
+        while not desk.told:
+            await asyncio.sleep(0.001)
+
+    asyncio.run(asyncio.wait_for(play(), 10.0))
+    assert desk.told == [1]

@@ -94,7 +94,7 @@ class Child(asyncio.BufferedProtocol):
             self._outbox.put(piece)
 
     async def drain(self) -> None:
-        """Wait until the child has taken most of what was sent."""
+        """Wait until all that was sent is in the pipe, or the child is gone."""
         await self._outbox.drain()
 
     def halt(self, is_halted: bool) -> None:

@@ -28,7 +28,7 @@ HANDSHAKE_MS = 10_000
 Longer than a client waits itself: it shall not take a coordinator that is slow for one that breaks off.
 """
 
-CURVE_BYTES = 64
+CURVE_MARGIN_BYTES = 64
 """More than encryption adds to a part: what ZeroMQ takes for the size of a part includes it."""
 
 LATE_ROUTES = 256
@@ -298,5 +298,5 @@ def mismatch(is_encrypted: bool) -> str:
 def _socket(context: Context, kind: int, max_message_bytes: int, is_encrypted: bool) -> Socket:
     socket = context.socket(kind)
     socket.setsockopt(zmq.LINGER, LINGER_MS)
-    socket.setsockopt(zmq.MAXMSGSIZE, max_message_bytes + MAX_ADDED_BYTES + (CURVE_BYTES if is_encrypted else 0))
+    socket.setsockopt(zmq.MAXMSGSIZE, max_message_bytes + MAX_ADDED_BYTES + (CURVE_MARGIN_BYTES if is_encrypted else 0))
     return socket
