@@ -1,0 +1,31 @@
+"""The server half of a simulation."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import cast
+
+import numpy as np
+
+from coordinator.half import Closing
+from coordinator.local_half import Aggregated, LocalHalf
+from coordinator.own_half import OwnHalf
+from models.spec import RunSpec
+from wire.encoding import unpack
+from wire.payload import Payload
+
+
+def test_what_a_method_does_to_its_arrays_later_changes_no_earlier_state() -> None:
+    mean = np.zeros(3)
+    half = OwnHalf(cast(RunSpec, None))
+
+    def aggregate(round: int, exchange: str, contributions: object) -> Aggregated:
+        mean[:] += 1.0
+        return Aggregated(Payload.of_state({"mean": mean}), "hash", {})
+
+    half._half = cast(LocalHalf, SimpleNamespace(aggregate=aggregate))
+    closing = Closing(1, "only", lambda: [], 0)
+    first = asyncio.run(half.aggregate(closing, lambda: None))
+    asyncio.run(half.aggregate(closing, lambda: None))
+    assert unpack(first.state).arrays["mean"].tolist() == [1.0] * 3
