@@ -25,7 +25,7 @@ def test_what_a_method_does_to_its_arrays_later_changes_no_earlier_state() -> No
         return Aggregated(Payload.of_state({"mean": mean}), "hash", {})
 
     half._half = cast(LocalHalf, SimpleNamespace(aggregate=aggregate))
-    closing = Closing(1, "only", lambda: [], 0)
+    closing = Closing(1, "only", list, 0)
     first = asyncio.run(half.aggregate(closing, lambda: None))
     asyncio.run(half.aggregate(closing, lambda: None))
     assert unpack(first.state).arrays["mean"].tolist() == [1.0] * 3
