@@ -20,6 +20,7 @@ from coordinator.display import Display
 from coordinator.half import Constant
 from coordinator.links import StoredLinks
 from coordinator.metrics import Ledger
+from coordinator.pending import Pending, call_all
 from coordinator.run_folder import RunFolder
 from coordinator.since_start import SentConstants
 from coordinator.standing import read_standing, stored_lines
@@ -36,9 +37,6 @@ from wire.limits import PIPE_BYTES
 from wire.messages import Ready, Update
 from wire.tensors import Buffer
 from wire.timing import Timing
-
-FLUSH_AFTER_S = 0.05
-"""How long an accepted update may wait to be written, with others or, if its exchange closes first, not at all."""
 
 
 def outcome_of(code: ExitCode) -> str:
@@ -71,8 +69,6 @@ class RunRecord:
         self._in_memory = config.run.store == "memory"
         self._loop: asyncio.AbstractEventLoop | None = None
         self._on_failed: Callable[[StoreError], None] = lambda error: None
-        self._unwritten: list[tuple[StoredUpdate, Callable[[], None]]] = []
-        self._flushing: asyncio.TimerHandle | None = None
         self._closing: Callable[[], None] | None = None
         self._waiting: list[asyncio.Future[None]] = []
         self._histogram: dict[str, Any] = {}
@@ -82,6 +78,7 @@ class RunRecord:
         """Whether clients have trained together, so that last bits are not those of a run where they did not."""
         num_exchanges = len(find(config.method_name).exchanges)
         self._store = Store(None if self._in_memory else folder.store_path, self._notify, self._failed)
+        self._pending = Pending(self._store)
         with contextlib.ExitStack() as opened:
             opened.callback(self._store.close)
             if "mode" not in self._store.meta():
@@ -127,7 +124,7 @@ class RunRecord:
         if self._closed:
             return
         self._closed = True
-        self._flush()
+        self._pending.flush()
         self._metrics.close()
         self._store.close()
 
@@ -208,10 +205,14 @@ class RunRecord:
     def open_exchange(
         self, opened: rounds.Configure, downlink: Packed, links: StoredLinks | None
     ) -> asyncio.Future[None]:
-        """Store who is asked and with what, and `links` if they are news; the future is done when it is durable."""
+        """Store who is asked and with what, and `links` if they are news; the future is done when it is durable.
+
+        How the exchange before it ended becomes durable with it: one commit less to wait for.
+        """
         durable, done = self._awaitable()
         header, buffer = self._stored(encode(commands.Configured(), downlink, PIPE_BYTES))
         with self._store.together():
+            self._pending.write_closes()
             if links is not None:
                 self._put_links(links)
             self._store.open_exchange(opened.round, opened.exchange, opened.cohort, header, buffer, done)
@@ -235,26 +236,12 @@ class RunRecord:
         timing: Timing | None,
         on_durable: Callable[[], None],
     ) -> None:
-        """Store an accepted update as it came, within FLUSH_AFTER_S and together with others."""
+        """Store an accepted update as it came, before long and together with others."""
         key, report = (update.round, update.exchange, client), timing.frame() if timing is not None else b""
         stored = StoredUpdate(*key, num_train, *self._stored(frames), report)
-        if not self._unwritten:
-            self._flushing = asyncio.get_running_loop().call_later(FLUSH_AFTER_S, self._flush)
-        self._unwritten.append((stored, on_durable))
+        self._pending.put_update(stored, on_durable)
         if len(frames[1]) > SPILL_BYTES:
-            self._flush()
-
-    def _flush(self) -> None:
-        """Write the updates that wait, if their exchange has not closed before."""
-        if unwritten := self._take_unwritten():
-            self._store.put_updates([stored for stored, _ in unwritten], _all(unwritten))
-
-    def _take_unwritten(self) -> list[tuple[StoredUpdate, Callable[[], None]]]:
-        """Return the updates that wait, which do so no more."""
-        if self._flushing is not None:
-            self._flushing.cancel()
-        unwritten, self._unwritten = self._unwritten, []
-        return unwritten
+            self._pending.flush()
 
     def _stored(self, frames: Sequence[Buffer]) -> tuple[bytes, Buffer]:
         """Return frames as they are stored: in memory without the arrays, which nobody can come back for."""
@@ -277,20 +264,20 @@ class RunRecord:
         links: StoredLinks,
         with_round: bool,
     ) -> None:
-        """Store what an exchange came to, now or when its round is closed, as one with that."""
+        """Store what an exchange came to, as one with its round's own end if that follows."""
         header, buffer = self._stored(_state_frames(state)) if state is not None else (None, None)
-        unwritten = self._take_unwritten()
+        unwritten = self._pending.take_updates()
         clients = [stored.client for stored, _ in unwritten]
-        result = (round, exchange, header, buffer, lines, _all(unwritten), clients)
+        result = (round, exchange, header, buffer, lines, call_all(unwritten), clients)
 
         def close() -> None:
             self._store.close_exchange(*result)
             self._put_links(links)
 
-        self._closing = close
-        if not with_round:
-            with self._store.together():
-                self._close_exchange()
+        if with_round:
+            self._closing = close
+        else:
+            self._pending.put_close(close)
         self._metrics.writelines(f"{line}\n" for line in lines)
         self._metrics.flush()
 
@@ -305,20 +292,19 @@ class RunRecord:
         line: str,
     ) -> None:
         """Store how a round ended; `state` is the server half after a completed one."""
-        self._flush()
+        self._pending.flush()
         if status == "completed":
             self._start_state = state
         record = RoundRecord(round, status, reason, global_hash, time.time(), 0.0, line)
-        with self._store.together():
-            self._close_exchange()
-            self._store.close_round(record, accepted, None, None, _all(()))
-        self._metrics.write(f"{line}\n")
-
-    def _close_exchange(self) -> None:
-        """Store what an exchange came to, if that waits for its round."""
         closing, self._closing = self._closing, None
-        if closing is not None:
-            closing()
+
+        def close() -> None:
+            if closing is not None:
+                closing()
+            self._store.close_round(record, accepted, None, None, lambda: None)
+
+        self._pending.put_close(close)
+        self._metrics.write(f"{line}\n")
 
     def write_histogram(self, spec: RunSpec, announced: Mapping[str, Ready]) -> None:
         """Write how many samples of each class each client announced, if that has changed."""
@@ -356,6 +342,7 @@ class RunRecord:
 
         if state is not None:
             write(self.folder.global_path, unpack(state).arrays)
+        self._pending.flush()
         names = {**self._peaks, **peaks}
         known = {name: max(peaks.get(name) or 0, self._peaks.get(name) or 0) or None for name in names}
         self._put_links(ledger.links_at_leaving())
@@ -366,13 +353,3 @@ class RunRecord:
 
 def _state_frames(state: Packed) -> Sequence[Buffer]:
     return encode(commands.Begin({}, "", False, 0), state, PIPE_BYTES)
-
-
-def _all(waiting: Sequence[tuple[object, Callable[[], None]]]) -> Callable[[], None]:
-    """Return a callback that calls all that wait."""
-
-    def call() -> None:
-        for _, callback in waiting:
-            callback()
-
-    return call

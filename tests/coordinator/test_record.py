@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coordinator import record as record_module
+from coordinator import pending
 from coordinator.config import load
 from coordinator.display import Display
 from coordinator.half import Constant
@@ -228,7 +228,7 @@ def test_an_update_waits_its_whole_time_however_shortly_after_an_exchange_was_cl
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The timer of updates that their exchange has taken along does not write those of the next one early."""
-    monkeypatch.setattr(record_module, "FLUSH_AFTER_S", 0.05)
+    monkeypatch.setattr(pending, "FLUSH_AFTER_S", 0.05)
     folder = RunFolder.create(load(None, [f"run.dir={tmp_path}", "run.store=memory"]), "20260131-235959")
 
     async def wait_s() -> float:

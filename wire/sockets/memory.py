@@ -7,7 +7,9 @@ count, as it does in `ru_maxrss`. Where it may be told to begin anew, the peak o
 from __future__ import annotations
 
 import contextlib
+import math
 import os
+import time
 import weakref
 from collections.abc import Callable
 
@@ -60,22 +62,34 @@ def peak_rss_bytes(pid: Pid = "self") -> int | None:
     return ProcessMemory(pid).peak_bytes()
 
 
+LOOK_EVERY_S = 0.02
+"""Peaks are looked at no more often: a look costs as much as a small task."""
+
+
 class PeakMemory:
     """The peaks of one process, or of those that take its place."""
 
-    def __init__(self, pid: Callable[[], Pid]) -> None:
+    def __init__(self, pid: Callable[[], Pid], every_s: float = LOOK_EVERY_S) -> None:
         self._pid = pid
+        self._every_s = every_s
+        self._looked_at = -math.inf
         self._process = ProcessMemory(pid())
         self._before_bytes = 0
         self._is_fresh = False
 
     def take_bytes(self) -> int | None:
-        """Return the peak since the last call, None if it cannot be told from what was before."""
+        """Return the peak since the last look, None if it cannot be told from what was before, or that was just now."""
+        now = time.monotonic()
+        if now < self._looked_at + self._every_s:
+            return None
         process = self._present()
         peak, was_fresh = process.peak_bytes(), self._is_fresh
         self._before_bytes = max(self._before_bytes, peak or 0)
         self._is_fresh = process.forget_peak()
-        return peak if was_fresh else None
+        if not was_fresh:
+            return None
+        self._looked_at = now
+        return peak
 
     def overall_bytes(self) -> int | None:
         """Return the largest peak of all, None if none is known."""

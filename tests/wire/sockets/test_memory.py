@@ -79,7 +79,7 @@ print(subprocess.run([sys.executable, "-c", child], capture_output=True, text=Tr
 
 
 def test_each_part_has_its_own_peak_and_the_whole_keeps_the_largest(obedient: Obedient) -> None:
-    memory = PeakMemory(lambda: obedient.pid)
+    memory = PeakMemory(lambda: obedient.pid, every_s=0.0)
     if not ProcessMemory(obedient.pid).forget_peak():
         pytest.skip("a process's peak may not be forgotten here")
     obedient.hold(300 * MIB)
@@ -96,13 +96,13 @@ def test_each_part_has_its_own_peak_and_the_whole_keeps_the_largest(obedient: Ob
 
 def test_where_a_peak_cannot_be_forgotten_that_of_a_part_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ProcessMemory, "forget_peak", lambda process: False)
-    memory = PeakMemory(lambda: "self")
+    memory = PeakMemory(lambda: "self", every_s=0.0)
     assert memory.take_bytes() is memory.take_bytes() is None
     assert (memory.overall_bytes() or 0) > MIB
 
 
 def test_a_process_that_is_not_there_has_no_peak() -> None:
-    memory = PeakMemory(lambda: None)
+    memory = PeakMemory(lambda: None, every_s=0.0)
     assert memory.take_bytes() is memory.take_bytes() is memory.overall_bytes() is None
     assert not ProcessMemory(2**30).forget_peak()
 
@@ -111,7 +111,7 @@ def test_of_a_process_that_has_ended_nothing_is_known_and_its_files_are_let_go(o
     gc.collect()  # what earlier tests have left open is not closed meanwhile
     before = len(os.listdir("/proc/self/fd"))
     pids: list[int | None] = [obedient.pid]
-    memory = PeakMemory(lambda: pids[-1])
+    memory = PeakMemory(lambda: pids[-1], every_s=0.0)
     assert len(os.listdir("/proc/self/fd")) == before + 2
     first = memory.take_bytes(), memory.overall_bytes()
     with subprocess.Popen([sys.executable, "-I", "-c", ""]) as ended:
@@ -124,3 +124,15 @@ def test_of_a_process_that_has_ended_nothing_is_known_and_its_files_are_let_go(o
     assert memory.take_bytes() is None
     assert memory.overall_bytes() == first[1]
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_peak_is_looked_at_only_now_and_then_and_none_is_missed(obedient: Obedient) -> None:
+    memory = PeakMemory(lambda: obedient.pid, every_s=60.0)
+    if not ProcessMemory(obedient.pid).forget_peak():
+        pytest.skip("a process's peak may not be forgotten here")
+    memory.take_bytes()
+    assert memory.take_bytes() is not None
+    obedient.hold(200 * MIB)
+    assert memory.take_bytes() is None
+    obedient.hold(20 * MIB)
+    assert (memory.overall_bytes() or 0) >= 200 * MIB

@@ -1,0 +1,73 @@
+"""What is yet to be written to the store: it waits a little, so that one commit takes more along."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from coordinator.store import Store, StoredUpdate
+
+FLUSH_AFTER_S = 0.05
+"""How long anything may wait."""
+
+Callback = Callable[[], None]
+
+
+class Pending:
+    """Accepted updates, which their exchange's close mostly takes along, and closes, which the next opening does."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._updates: list[tuple[StoredUpdate, Callback]] = []
+        self._closes: list[Callback] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def put_update(self, update: StoredUpdate, on_durable: Callback) -> None:
+        """Write an update of the open exchange before long, unless `take_updates` comes first."""
+        self._updates.append((update, on_durable))
+        self._flush_soon()
+
+    def put_close(self, close: Callback) -> None:
+        """Call this inside a transaction before long, unless `write_closes` comes first."""
+        self._closes.append(close)
+        self._flush_soon()
+
+    def take_updates(self) -> list[tuple[StoredUpdate, Callback]]:
+        """Return the updates that wait, which do so no more."""
+        self._cancel()
+        updates, self._updates = self._updates, []
+        return updates
+
+    def write_closes(self) -> None:
+        """Write the closes that wait, inside the caller's transaction."""
+        self._cancel()
+        closes, self._closes = self._closes, []
+        for close in closes:
+            close()
+
+    def flush(self) -> None:
+        """Write all that waits."""
+        if self._closes:
+            with self._store.together():
+                self.write_closes()
+        if updates := self.take_updates():
+            self._store.put_updates([update for update, _ in updates], call_all(updates))
+
+    def _flush_soon(self) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(FLUSH_AFTER_S, self.flush)
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def call_all(updates: list[tuple[StoredUpdate, Callback]]) -> Callback:
+    """Return a callback that calls those of all updates."""
+
+    def call() -> None:
+        for _, callback in updates:
+            callback()
+
+    return call
