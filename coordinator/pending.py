@@ -1,4 +1,8 @@
-"""What is yet to be written to the store: it waits a little, so that one commit takes more along."""
+"""What is yet to be written to the store: it waits a little, so that one commit takes more along.
+
+Accepted updates wait for their exchange's close, which mostly takes them along. A close waits for the next opening,
+with which it becomes durable; in memory nothing becomes durable, so openings wait as well.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +18,12 @@ Callback = Callable[[], None]
 
 
 class Pending:
-    """Accepted updates, which their exchange's close mostly takes along, and closes, which the next opening does."""
+    """What waits, on the running event loop."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._updates: list[tuple[StoredUpdate, Callback]] = []
-        self._closes: list[Callback] = []
+        self._writes: list[Callback] = []
         self._timer: asyncio.TimerHandle | None = None
 
     def put_update(self, update: StoredUpdate, on_durable: Callback) -> None:
@@ -27,29 +31,26 @@ class Pending:
         self._updates.append((update, on_durable))
         self._flush_soon()
 
-    def put_close(self, close: Callback) -> None:
-        """Call this inside a transaction before long, unless `write_closes` comes first."""
-        self._closes.append(close)
+    def put(self, write: Callback) -> None:
+        """Call this inside a transaction before long, after what was put before."""
+        self._writes.append(write)
         self._flush_soon()
 
     def take_updates(self) -> list[tuple[StoredUpdate, Callback]]:
         """Return the updates that wait, which do so no more."""
-        self._cancel()
+        if not self._writes:
+            self._cancel()
         updates, self._updates = self._updates, []
         return updates
 
-    def write_closes(self) -> None:
-        """Write the closes that wait, inside the caller's transaction."""
-        self._cancel()
-        closes, self._closes = self._closes, []
-        for close in closes:
-            close()
-
     def flush(self) -> None:
-        """Write all that waits."""
-        if self._closes:
+        """Write all that waits, now."""
+        self._cancel()
+        writes, self._writes = self._writes, []
+        if writes:
             with self._store.together():
-                self.write_closes()
+                for write in writes:
+                    write()
         if updates := self.take_updates():
             self._store.put_updates([update for update, _ in updates], call_all(updates))
 

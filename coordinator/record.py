@@ -211,11 +211,18 @@ class RunRecord:
         """
         durable, done = self._awaitable()
         header, buffer = self._stored(encode(commands.Configured(), downlink, PIPE_BYTES))
-        with self._store.together():
-            self._pending.write_closes()
+        where = (opened.round, opened.exchange, opened.cohort)
+
+        def write() -> None:
             if links is not None:
                 self._put_links(links)
-            self._store.open_exchange(opened.round, opened.exchange, opened.cohort, header, buffer, done)
+            self._store.open_exchange(*where, header, buffer, done)
+
+        self._pending.put(write)
+        if self._in_memory:
+            done()
+        else:
+            self._pending.flush()
         return durable
 
     def _put_links(self, links: StoredLinks) -> None:
@@ -277,7 +284,7 @@ class RunRecord:
         if with_round:
             self._closing = close
         else:
-            self._pending.put_close(close)
+            self._pending.put(close)
         self._metrics.writelines(f"{line}\n" for line in lines)
         self._metrics.flush()
 
@@ -303,7 +310,7 @@ class RunRecord:
                 closing()
             self._store.close_round(record, accepted, None, None, lambda: None)
 
-        self._pending.put_close(close)
+        self._pending.put(close)
         self._metrics.write(f"{line}\n")
 
     def write_histogram(self, spec: RunSpec, announced: Mapping[str, Ready]) -> None:

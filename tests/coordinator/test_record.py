@@ -225,11 +225,10 @@ def test_a_record_that_cannot_be_opened_lets_go_of_its_store(folder: RunFolder) 
 
 
 def test_an_update_waits_its_whole_time_however_shortly_after_an_exchange_was_closed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The timer of updates that their exchange has taken along does not write those of the next one early."""
     monkeypatch.setattr(pending, "FLUSH_AFTER_S", 0.05)
-    folder = RunFolder.create(load(None, [f"run.dir={tmp_path}", "run.store=memory"]), "20260131-235959")
 
     async def wait_s() -> float:
         loop = asyncio.get_running_loop()
@@ -245,3 +244,43 @@ def test_an_update_waits_its_whole_time_however_shortly_after_an_exchange_was_cl
             return float(await durable) - put_at
 
     assert asyncio.run(wait_s()) >= 0.05
+
+
+def test_a_round_that_ended_is_durable_with_the_opening_of_the_next_or_soon_without_one(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play() -> None:
+        with closing(opened(folder)) as record:
+            record.attach(unexpected)
+            put_exchange(record)
+            record.close_exchange(1, 0, packed(2.0), [], links(200), with_round=True)
+            record.close_round("completed", 1, "", "hash", packed(2.0), ["a"], "{}")
+            assert stored(folder).next_round == 1
+            await record.open_exchange(Configure(2, 0, ("a",)), packed(0.0), None)
+            assert (stored(folder).next_round, stored(folder).open_exchange is not None) == (2, True)
+            record.close_exchange(2, 0, packed(3.0), [], links(300), with_round=True)
+            record.close_round("completed", 2, "", "hash", packed(3.0), ["a"], "{}")
+            while stored(folder).next_round == 2:
+                await asyncio.sleep(0.005)
+
+    monkeypatch.setattr(pending, "FLUSH_AFTER_S", 0.02)
+    asyncio.run(asyncio.wait_for(play(), 20.0))
+
+
+def test_a_store_in_memory_is_written_now_and_then_however_fast_rounds_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pending, "FLUSH_AFTER_S", 0.02)
+    folder = RunFolder.create(load(None, [f"run.dir={tmp_path}", "run.store=memory"]), "20260131-235959")
+
+    async def play() -> int:
+        with closing(opened(folder)) as record:
+            record.attach(unexpected)
+            for round in range(1, 100):
+                assert record.open_exchange(Configure(round, 0, ("a",)), packed(0.0), None).done()
+                record.close_exchange(round, 0, packed(2.0), [], links(200), with_round=True)
+                record.close_round("completed", round, "", "hash", packed(2.0), ["a"], "{}")
+                await asyncio.sleep(0.001)
+            return len(record._store.round_records())
+
+    assert asyncio.run(play()) > 0
