@@ -264,4 +264,5 @@ class Conductor:
         return {name: memory.take_bytes() for name, memory in self._memory.items()}
 
     async def _end(self, instruction: rounds.Finish) -> None:
+        await self._record.settle()  # who hears that the run is over does not come back
         self._finish(instruction)

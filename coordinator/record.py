@@ -225,6 +225,13 @@ class RunRecord:
             self._pending.flush()
         return durable
 
+    def settle(self) -> asyncio.Future[None]:
+        """Write all that waits; the future is done when it is durable."""
+        durable, done = self._awaitable()
+        self._pending.flush()
+        self._store.put_updates([], done)
+        return durable
+
     def _put_links(self, links: StoredLinks) -> None:
         self._store.put_meta("links", msgspec.json.encode(links).decode())
 

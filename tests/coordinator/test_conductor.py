@@ -31,6 +31,8 @@ class Desk:
         self.stored: list[StoredLinks | None] = []
         self.told: list[int] = []
         self.fault: Exception | None = None
+        self.settled: asyncio.Future[None]
+        self.finished: list[rounds.Finish] = []
         self.machine = SimpleNamespace(evaluating=False, exchange=0, rules=SimpleNamespace(num_rounds=2))
         half = SimpleNamespace(
             begin=self._begin,
@@ -47,6 +49,7 @@ class Desk:
             open_exchange=self._open,
             close_exchange=lambda *told: self.stored.append(told[4]),
             close_round=lambda *told: None,
+            settle=lambda: self.settled,
         )
         self.machine.ready = set(READY)
         self.conductor = Conductor(
@@ -57,7 +60,7 @@ class Desk:
             self.kernel.ledger,
             lambda: 0.0,
             lambda event: None,
-            lambda finish: None,
+            self.finished.append,
         )
 
     async def _begin(self, *told: Any) -> list[Any]:
@@ -140,3 +143,18 @@ def test_people_hear_of_a_round_while_the_next_one_is_slow_to_open(monkeypatch: 
 
     asyncio.run(asyncio.wait_for(play(), 10.0))
     assert desk.told == [1]
+
+
+def test_a_run_is_over_when_its_end_can_no_longer_be_lost() -> None:
+    desk = Desk()
+
+    async def play() -> None:
+        desk.settled = asyncio.get_running_loop().create_future()
+        ending = asyncio.ensure_future(desk.conductor.carry_out(rounds.Finish("finished")))
+        await asyncio.sleep(0)
+        assert desk.finished == []
+        desk.settled.set_result(None)
+        await ending
+
+    asyncio.run(play())
+    assert [finish.outcome for finish in desk.finished] == ["finished"]
