@@ -21,10 +21,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("service")
 
 
-def coordinators() -> list[weakref.ref[Coordinator]]:
-    return [weakref.ref(found) for found in gc.get_objects() if isinstance(found, Coordinator)]
-
-
 def test_nothing_of_a_run_that_is_over_stays_in_memory(folder: Path) -> None:
     async def main() -> None:
         async with standing(settings(folder)) as service:
@@ -32,7 +28,7 @@ def test_nothing_of_a_run_that_is_over_stays_in_memory(folder: Path) -> None:
             for client in ("a", "b"):
                 come(service, client)
             gc.disable()  # it would come some time, or late
-            (alive,) = coordinators()
+            alive = weakref.ref(service.hosted[run_id]._coordinator)
             service.hosted[run_id].end("a test")
             await asyncio.wait_for(over(alive), OVER_S)
 
