@@ -260,7 +260,7 @@ class Conductor:
             self._record.display.round_closed(self._ledger.headline(self._untold.pop(0)))
 
     def _take_peaks(self) -> dict[str, int | None]:
-        """Return the peaks since the last call; of a round that another process began, none are known."""
+        """Return the peaks since the last look; of a round that another process began, none are known."""
         return {name: memory.take_bytes() for name, memory in self._memory.items()}
 
     async def _end(self, instruction: rounds.Finish) -> None:

@@ -227,18 +227,14 @@ class Ledger:
         for text in lines:
             self._book(read_line(text))
 
-    def latest(self) -> RoundView:
-        """Return the round that was closed last.
+    def headline(self, round: int) -> RoundView:
+        """Return a closed round at a glance, with the accuracies known by then.
 
         Raises:
-            LookupError: no round has been closed.
+            LookupError: it has not been closed.
         """
-        if not self._rounds:
-            raise LookupError("no round has been closed")
-        return self.headline(max(self._rounds))
-
-    def headline(self, round: int) -> RoundView:
-        """Return a closed round at a glance, with the accuracies known by then."""
+        if round not in self._rounds:
+            raise LookupError(f"no round {round} has been closed")
         latest = {rule: self._accuracies.latest(rule, round, self._base) for rule in self._method.rules}
         accuracy = {rule: share for rule, share in latest.items() if share is not None}
         return RoundView.of(self._rounds[round], self._spec.num_rounds, accuracy)

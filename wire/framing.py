@@ -8,6 +8,7 @@ whole, when the connection takes it, so of a buffer that goes to many no more th
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Sequence
 
@@ -43,12 +44,13 @@ def joined(frames: Sequence[Buffer], is_encrypted: bool) -> Sequence[Buffer]:
     header, buffer, *rest = frames
     timing = rest[0] if rest else b""
     head = b"".join((_PREFIX.pack(_MARK, len(timing), len(header)), header, timing))
-    if len(head) + len(buffer) <= WHOLE_BYTES:
+    _, *pieces = _part_sizes(frames, is_encrypted)
+    if not pieces:
         return [b"".join((head, buffer))]
-    if not is_encrypted:
+    if len(pieces) == 1:
         return [head, buffer]
-    view = memoryview(buffer)
-    return [head, *(view[at : at + PIECE_BYTES] for at in range(0, len(view), PIECE_BYTES))]
+    ends, view = itertools.accumulate(pieces, initial=0), memoryview(buffer)
+    return [head, *(view[start:end] for start, end in itertools.pairwise(ends))]
 
 
 def parted(parts: Sequence[Buffer], max_bytes: int) -> list[Buffer]:
@@ -84,5 +86,18 @@ def framed_bytes(frames: Sequence[Buffer], is_encrypted: bool) -> int:
     It adds 2 to a part of up to 255 bytes and 9 to others; encryption makes each longer before that. The plain form of
     older peers differs by some ten bytes, which only the kernel's count tells: no message says how it travelled.
     """
-    sizes = [len(part) + (CURVE_BYTES if is_encrypted else 0) for part in joined(frames, is_encrypted)]
+    sizes = [size + (CURVE_BYTES if is_encrypted else 0) for size in _part_sizes(frames, is_encrypted)]
     return sum(size + (2 if size <= 255 else 9) for size in sizes)
+
+
+def _part_sizes(frames: Sequence[Buffer], is_encrypted: bool) -> list[int]:
+    """Return the bytes of each part in the joined form."""
+    header_bytes, *rest = map(len, frames)
+    if not rest:
+        return [header_bytes]
+    buffer_bytes, head_bytes = rest[0], _PREFIX.size + header_bytes + sum(rest[1:])
+    if head_bytes + buffer_bytes <= WHOLE_BYTES:
+        return [head_bytes + buffer_bytes]
+    if not is_encrypted:
+        return [head_bytes, buffer_bytes]
+    return [head_bytes, *(min(PIECE_BYTES, buffer_bytes - at) for at in range(0, buffer_bytes, PIECE_BYTES))]

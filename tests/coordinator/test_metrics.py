@@ -124,7 +124,7 @@ def test_a_round_that_nobody_tested_is_absent() -> None:
     book.round(2, 10, {}, {"ann": report(0)})
     accuracy = summary_of(book.ledger)["accuracy_by_rule"]["head"]
     assert (accuracy["best_round"], accuracy["last"]) == (1, 0.5)
-    assert book.ledger.latest().accuracy == {"head": 0.5}
+    assert book.ledger.headline(2).accuracy == {"head": 0.5}
 
 
 def test_the_config_names_the_headline() -> None:
@@ -219,7 +219,7 @@ def test_a_round_counts_who_was_there_at_its_end() -> None:
     book = whole_run()
     told = [(view.ok, view.failed, view.late) for view in map(book.ledger.headline, (1, 2, 3))]
     assert told == [(2, 0, 0), (1, 1, 1), (1, 1, 0)]
-    assert book.ledger.latest().round == 3
+    assert book.ledger.headline(3).round == 3
     assert book.ledger.headline(2).up_bytes == 3 * 50
     assert book.ledger.headline(2).down_bytes == 4 * 60
     assert summary_of(book.ledger)["global_hash"] == ["hash1", "hash2", "hash3"]
@@ -229,13 +229,13 @@ def test_a_round_counts_who_was_there_at_its_end() -> None:
 def test_a_round_that_never_opened_can_fail() -> None:
     book = Book()
     book.close(1, 60, "failed", "1 of 2 clients")
-    view = book.ledger.latest()
+    view = book.ledger.headline(1)
     assert (view.ok, view.failed, view.seconds, view.reason) == (0, 0, None, "1 of 2 clients")
 
 
-def test_there_is_no_latest_round_before_the_first() -> None:
+def test_there_is_no_round_before_the_first() -> None:
     with pytest.raises(LookupError, match="no round"):
-        ledger().latest()
+        ledger().headline(1)
 
 
 def test_refusals_and_constants_are_counted() -> None:
@@ -283,7 +283,7 @@ def test_a_resumed_exchange_ends_in_the_same_summary() -> None:
     resumed.ledger.round_opened(1, 50, resumed=True)
     resumed.exchange(1, 1, 50, last)
     resumed.close(1, 60)
-    assert resumed.ledger.latest().seconds is None
+    assert resumed.ledger.headline(1).seconds is None
     timed = ("round_s", "coordination_s", "null_reasons")
     expected, got = summary_of(straight.ledger), summary_of(resumed.ledger)
     got["init"] = expected["init"]  # sent after the last line before the end, and not sent again

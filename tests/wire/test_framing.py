@@ -103,3 +103,14 @@ def test_the_bytes_that_zmtp_makes_of_a_message() -> None:
     large = [bytes(10), bytes(PIECE_BYTES + 100)]
     assert framed_bytes(large, is_encrypted=False) == (2 + PREFIX_BYTES + 10) + (9 + PIECE_BYTES + 100)
     assert framed_bytes(large, is_encrypted=True) == (2 + 33 + PREFIX_BYTES + 10) + (9 + 33 + PIECE_BYTES) + (2 + 133)
+
+
+@pytest.mark.parametrize(
+    "size", [0, 1, WHOLE_BYTES, WHOLE_BYTES + 1, PIECE_BYTES, 2 * PIECE_BYTES, 2 * PIECE_BYTES + 1]
+)
+@pytest.mark.parametrize("is_encrypted", [False, True])
+def test_what_travels_is_counted_as_it_is_cut(size: int, is_encrypted: bool) -> None:
+    frames = [HEADER, bytes(size), TIMING]
+    sizes = [len(part) + 33 * is_encrypted for part in joined(frames, is_encrypted)]
+    assert framed_bytes(frames, is_encrypted) == sum(size + (2 if size <= 255 else 9) for size in sizes)
+    assert parted(joined(frames, is_encrypted), DEFAULT_MAX_MESSAGE_BYTES) == frames
