@@ -1,7 +1,8 @@
 """What is yet to be written to the store: it waits a little, so that one commit takes more along.
 
 Accepted updates wait for their exchange's close, which mostly takes them along. A close waits for the next opening,
-with which it becomes durable; in memory nothing becomes durable, so openings wait as well.
+with which it becomes durable. In memory nothing becomes durable, so openings wait as well, and an update that was
+accepted is as safe as it will ever be.
 """
 
 from __future__ import annotations
@@ -20,14 +21,18 @@ Callback = Callable[[], None]
 class Pending:
     """What waits, on the running event loop."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, in_memory: bool) -> None:
         self._store = store
+        self._in_memory = in_memory
         self._updates: list[tuple[StoredUpdate, Callback]] = []
         self._writes: list[Callback] = []
         self._timer: asyncio.TimerHandle | None = None
 
     def put_update(self, update: StoredUpdate, on_durable: Callback) -> None:
         """Write an update of the open exchange before long, unless `take_updates` comes first."""
+        if self._in_memory:
+            on_durable()
+            on_durable = _nothing
         self._updates.append((update, on_durable))
         self._flush_soon()
 
@@ -42,6 +47,11 @@ class Pending:
             self._cancel()
         updates, self._updates = self._updates, []
         return updates
+
+    def flush_updates(self) -> None:
+        """Write all that waits now, if there are updates that no close has taken along."""
+        if self._updates:
+            self.flush()
 
     def flush(self) -> None:
         """Write all that waits, now."""
@@ -72,3 +82,7 @@ def call_all(updates: list[tuple[StoredUpdate, Callback]]) -> Callback:
             callback()
 
     return call
+
+
+def _nothing() -> None:
+    """Stand for a callback that has been called."""

@@ -78,7 +78,7 @@ class RunRecord:
         """Whether clients have trained together, so that last bits are not those of a run where they did not."""
         num_exchanges = len(find(config.method_name).exchanges)
         self._store = Store(None if self._in_memory else folder.store_path, self._notify, self._failed)
-        self._pending = Pending(self._store)
+        self._pending = Pending(self._store, self._in_memory)
         with contextlib.ExitStack() as opened:
             opened.callback(self._store.close)
             if "mode" not in self._store.meta():
@@ -306,7 +306,7 @@ class RunRecord:
         line: str,
     ) -> None:
         """Store how a round ended; `state` is the server half after a completed one."""
-        self._pending.flush()
+        self._pending.flush_updates()
         if status == "completed":
             self._start_state = state
         record = RoundRecord(round, status, reason, global_hash, time.time(), 0.0, line)

@@ -273,14 +273,20 @@ def test_a_store_in_memory_is_written_now_and_then_however_fast_rounds_are(
     monkeypatch.setattr(pending, "FLUSH_AFTER_S", 0.02)
     folder = RunFolder.create(load(None, [f"run.dir={tmp_path}", "run.store=memory"]), "20260131-235959")
 
+    durable: list[int] = []
+
     async def play() -> int:
         with closing(opened(folder)) as record:
             record.attach(unexpected)
             for round in range(1, 100):
                 assert record.open_exchange(Configure(round, 0, ("a",)), packed(0.0), None).done()
+                update = Update(1, round, 0)
+                record.put_update(update, "a", 30, encode(update, packed(1.0)), None, lambda: durable.append(1))
+                assert len(durable) == round
                 record.close_exchange(round, 0, packed(2.0), [], links(200), with_round=True)
                 record.close_round("completed", round, "", "hash", packed(2.0), ["a"], "{}")
                 await asyncio.sleep(0.001)
             return len(record._store.round_records())
 
     assert asyncio.run(play()) > 0
+    assert len(durable) == 99

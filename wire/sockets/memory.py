@@ -62,7 +62,7 @@ def peak_rss_bytes(pid: Pid = "self") -> int | None:
     return ProcessMemory(pid).peak_bytes()
 
 
-LOOK_EVERY_S = 0.02
+LOOK_EVERY_S = 0.05
 """Peaks are looked at no more often: a look costs as much as a small task."""
 
 

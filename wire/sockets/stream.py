@@ -20,7 +20,10 @@ MAX_FRAMES = 3
 """A message is a header and at most one buffer, an update may have its timing behind it."""
 
 SMALL_BYTES = 64 * 1024
-"""The largest frame that is small; small ones are written together up to this size."""
+"""The largest frame that is small."""
+
+TOGETHER_BYTES = 16 * 1024
+"""Small frames are written together up to this size: the other end begins while later ones are still being made."""
 
 _PREFIX = struct.Struct(f"<{1 + MAX_FRAMES}I")
 """How many frames there are, and their sizes, 0 where there is none."""
@@ -36,7 +39,7 @@ def pieces(messages: Iterable[Sequence[Buffer]]) -> Iterator[Buffer]:
     size = 0
     for part in itertools.chain.from_iterable((_prefix(frames), *frames) for frames in messages):
         is_large = len(part) > SMALL_BYTES
-        if together and (is_large or size + len(part) > SMALL_BYTES):
+        if together and (is_large or size + len(part) > TOGETHER_BYTES):
             yield b"".join(together)
             together, size = [], 0
         if is_large:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from wire.limits import PIPE_BYTES
-from wire.sockets.stream import MAX_FRAMES, SMALL_BYTES, Inbox, StreamError, pieces
+from wire.sockets.stream import MAX_FRAMES, SMALL_BYTES, TOGETHER_BYTES, Inbox, StreamError, pieces
 from wire.tensors import Buffer
 
 LARGE = bytes(range(256)) * 1024
@@ -100,9 +100,9 @@ def test_small_messages_are_written_together_and_large_frames_as_they_lie() -> N
     assert written[1] is LARGE
 
 
-def test_no_more_is_written_together_than_a_small_frame_may_have() -> None:
+def test_no_more_is_written_together_than_lets_the_other_end_begin_early() -> None:
     written = list(pieces([b"s" * 1000] for _ in range(1000)))
-    assert max(map(len, written)) <= SMALL_BYTES < 2 * min(map(len, written[:-1]))
+    assert max(map(len, written)) <= TOGETHER_BYTES < 2 * min(map(len, written[:-1]))
 
 
 def test_a_message_is_asked_for_when_those_before_it_are_written() -> None:
