@@ -52,6 +52,13 @@ def test_marks_are_read_as_they_were_written(tmp_path: Path) -> None:
     first, second = marks.read(tmp_path / "marks")
     assert first.sent_s <= first.came_s <= second.sent_s
     assert (first.num_results, second.num_results) == (2, 1)
+    assert marks.count(tmp_path / "marks") == 2
+
+
+def test_a_round_lasts_from_the_results_of_the_one_before_to_its_own() -> None:
+    assert marks.took_s([]) == []
+    noted = [marks.Mark(1.0, 1.5, 2), marks.Mark(1.75, 2.5, 2), marks.Mark(2.5, 4.0, 2)]
+    assert marks.took_s(noted) == [0.5, 1.0, 1.5]
 
 
 def test_what_is_kept_is_not_measured_again(tmp_path: Path) -> None:

@@ -34,11 +34,12 @@ _PEERS = (
 )
 
 _NOT_COMPARABLE = (
-    "What does not compare: a round of ours ends when its aggregate is made and, on disk, all updates and the new "
-    "state are in stable storage; a peer's when the last result is there. A client of ours checks what it is told to "
-    "run, keeps its update until that is acknowledged and computes in a second process; a client of `gRPC` is one "
-    "process that calls a function. A SuperLink holds many apps at a time and sends them to its SuperNodes. Only "
-    "ours was also run encrypted."
+    "A round is, for all alike, the time from the moment when a server has all results, and begins to aggregate, to "
+    "the same moment of the next round, which all of them note in the same way; the first is counted from its sending."
+    " What does not compare: ours, on disk, has all updates and the new state in stable storage by then. A client of "
+    "ours checks what it is told to run, keeps its update until that is acknowledged and computes in a second "
+    "process; a client of `gRPC` is one process that calls a function. A SuperLink holds many apps at a time and sends "
+    "them to its SuperNodes. Only ours was also run encrypted."
 )
 
 

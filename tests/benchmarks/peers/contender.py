@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import statistics
 import tempfile
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -10,8 +11,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, NamedTuple
 
+import numpy as np
+
+from tests.benchmarks.peers import marks
 from tests.benchmarks.peers.payloads import Payload
-from tests.benchmarks.peers.processes import Processes, accepts, free_ports
+from tests.benchmarks.peers.processes import PeerError, Processes, accepts, free_ports
 
 START_S = 60.0
 """How long a server may take until it listens."""
@@ -44,7 +48,7 @@ class Rounds(NamedTuple):
     num: int
     median_ms: float
     p95_ms: float
-    coordination_ms: float | None
+    coordination_ms: float | None = None
 
 
 class Contender(ABC):
@@ -54,6 +58,7 @@ class Contender(ABC):
 
     def __init__(self, setting: Setting) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="protoedge-peer-"))
+        self.marks_path = self.folder / "marks"
         self.setting = setting
         (self.port,) = free_ports(1)
         self.processes = Processes(self.folder, self.variables())
@@ -93,13 +98,22 @@ class Contender(ABC):
         """Start the server again after it was killed, so that it goes on if it can."""
         self.start_server()
 
-    @abstractmethod
     def num_closed(self) -> int:
-        """Return how many rounds are over so far."""
+        """Return of how many rounds all results have been there so far."""
+        return marks.count(self.marks_path)
 
-    @abstractmethod
     def rounds(self) -> Rounds:
-        """Return how long they took, when all that were wanted are over or nobody waits any longer."""
+        """Return how long they took, when all that were wanted are over or nobody waits any longer.
+
+        Raises:
+            PeerError: a round lacks results.
+        """
+        noted = marks.read(self.marks_path)
+        fewest = min((mark.num_results for mark in noted), default=0)
+        if fewest < self.setting.num_clients:
+            raise PeerError(f"expected results of {self.setting.num_clients} clients in every round, got {fewest}")
+        took_ms = [1000 * took_s for took_s in marks.took_s(noted)]
+        return Rounds(len(took_ms), statistics.median(took_ms), float(np.percentile(took_ms, 95)))
 
 
 def client_name(index: int) -> str:

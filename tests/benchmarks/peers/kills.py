@@ -46,7 +46,7 @@ def kill_server(contender: Contender) -> ServerKilled:
         contender.processes.kill(SERVER)
         before, started = contender.num_closed(), time.monotonic()
         contender.restart_server()
-        goes_on = _waits(contender, before + 1)
+        goes_on = _waits(contender, before + 2)  # one more may be the round at hand, aggregated once more
         clients = map(client_name, range(contender.setting.num_clients))
         num_left = sum(map(contender.processes.has_ended, clients))
         return ServerKilled(time.monotonic() - started if goes_on else None, num_left)

@@ -54,21 +54,11 @@ class Ours(Contender):
         command = [sys.executable, "-I", "-m", "edge_client", "run", "--config", str(config), "--once"]
         self.processes.start("client", client, command)
 
-    def num_closed(self) -> int:
-        """Return how many exchanges are booked, of which a round has one."""
-        if "run folder: " not in self.processes.said(SERVER):
-            return 0
-        metrics = self._run_folder / "metrics.jsonl"
-        return metrics.read_text().count('"kind":"exchange"') if metrics.exists() else 0
-
     def rounds(self) -> Rounds:
-        """Return what the summary says."""
+        """Return the same with the coordination that the summary tells."""
         self.processes.until(lambda: self.processes.has_ended(SERVER), "the end of the run", LAST_S)
         summary = json.loads((self._run_folder / "summary.json").read_text())
-        whole, coordination = summary["round_s"], summary["coordination_s"]
-        return Rounds(
-            summary["rounds_completed"], 1000 * whole["median"], 1000 * whole["p95"], 1000 * coordination["median"]
-        )
+        return super().rounds()._replace(coordination_ms=1000 * summary["coordination_s"]["median"])
 
     @cached_property
     def _run_folder(self) -> Path:
@@ -86,6 +76,7 @@ class Ours(Contender):
             f"method.name={METHOD}",
             f"method.rows={setting.payload.rows}",
             f"method.width={setting.payload.width}",
+            f"method.marks={self.marks_path}",
             f"round.min_clients={setting.num_needed}",
             f"round.min_available_clients={setting.num_needed}",
             f"round.deadline_s={setting.deadline_s}",

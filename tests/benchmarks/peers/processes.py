@@ -40,6 +40,7 @@ class Processes:
         self._environment = environment
         self._mark = uuid.uuid4().hex
         self._started: dict[str, subprocess.Popen[bytes]] = {}
+        self._marks: dict[psutil.Process, str] = {}
 
     def start(self, side: Side, name: str, command: Sequence[str | Path]) -> None:
         """Start a command under a name, under which an earlier one may have ended."""
@@ -65,10 +66,16 @@ class Processes:
     def of(self, side: Side | Literal[""] = "") -> Iterator[psutil.Process]:
         """Yield those of a side, or all, that run now, with whatever they started."""
         for process in psutil.process_iter():
+            mark = self._mark_of(process)
+            if mark.startswith(self._mark) and mark.endswith(side):
+                yield process
+
+    def _mark_of(self, process: psutil.Process) -> str:
+        """Return what a process has been marked with; each is asked once, as asking slows those that are measured."""
+        if process not in self._marks:
             with contextlib.suppress(psutil.Error):
-                mark = process.environ().get(MARK, "")
-                if mark.startswith(self._mark) and mark.endswith(side):
-                    yield process
+                self._marks[process] = process.environ().get(MARK, "")
+        return self._marks.get(process, "")
 
     def until(self, is_so: Callable[[], object], what: str, within_s: float, server: str = "") -> None:
         """Wait for something; `PeerError` if it does not come in time, or if the server ends that is named."""

@@ -6,8 +6,10 @@ The values are as many as the run has classes, each as wide as its features: 10 
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -118,10 +120,11 @@ KEEPER = replace(METHOD, name="keeper", config=KeeperConfig, client="noop:Keeper
 
 
 class SizedConfig(Section, frozen=True):
-    """The shape of the one array that travels."""
+    """The shape of the one array that travels, and the file to which rounds are noted, see `peers/marks.py`."""
 
     rows: Positive = 10
     width: Positive = 50
+    marks: str = ""
 
 
 @dataclass(frozen=True)
@@ -137,17 +140,27 @@ class SizedServer(NoopServer):
     def __init__(self, spec: Any, config: SizedConfig) -> None:
         super().__init__(spec, config)
         self._mean = np.zeros((config.rows, config.width), np.float32)
+        self._sent_s = 0.0
 
     def configure(self, round: int, exchange: str) -> Record:
+        self._sent_s = time.monotonic()
         return Array(self._mean)
 
     def aggregate(self, round: int, exchange: str, updates: Iterator[Update]) -> Mapping[str, float]:
+        came_s, num_results = time.monotonic(), 0
         total, scaled, num = np.zeros_like(self._mean), np.empty_like(self._mean), 0
         for update in updates:
             total += np.multiply(update.record.array, np.float32(update.num_train), out=scaled)
             num += update.num_train
+            num_results += 1
         self._mean = total / np.float32(num)
+        self._note(came_s, num_results)
         return {}
+
+    def _note(self, came_s: float, num_results: int) -> None:
+        if self.config.marks:
+            with Path(self.config.marks).open("a") as file:
+                print(self._sent_s, came_s, num_results, file=file)
 
     def arrays(self) -> Mapping[str, np.ndarray]:
         return {"mean": self._mean}
