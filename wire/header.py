@@ -3,8 +3,9 @@
 A header is made of nil, truth values, 64-bit integers, floats, UTF-8 text, lists and maps whose keys are texts or
 integers; msgpack's binary and extension types are not used. `_check_structure` walks the bytes without building
 anything, so that a few bytes which announce millions of entries, or thousands of lists inside each other, cost nothing.
-The same walk runs before sending: what one side sends, the other takes. A short header with so few bytes that could
-begin a list or map that no limit can be exceeded is spared the walk; nearly all headers are.
+A short header can hold little, whatever it announces: it is decoded first, and then what it holds is looked at, unless
+its bytes show that it cannot be too deep or of other types. The same checks run before sending: what one side sends,
+the other takes.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def pack_header(content: Any, what: str) -> bytes:
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise EncodeError(f"{what}: {error}") from None
     try:
-        if not _is_simple(header):
+        if len(header) > SHORT_BYTES or not (_is_simple(header) or _fits(plain, MAX_DEPTH)):
             _check_structure(header)
     except WireError as error:
         raise EncodeError(f"{what}: {error}") from None
@@ -45,10 +46,18 @@ def unpack_header(frame: bytes | memoryview) -> Any:
         DecodeError: not msgpack, not of the types above, over a limit, a key twice in a map, or bytes left over.
     """
     header = bytes(frame[: MAX_HEADER_BYTES + 1])  # enough to refuse a larger one
+    if len(header) > SHORT_BYTES:
+        _check_structure(header)
+        return _unpacked(header)
+    content = _unpacked(header)
+    if not (_is_simple(header) or _fits(content, MAX_DEPTH)):
+        _check_structure(header)
+    return content
+
+
+def _unpacked(header: bytes) -> Any:
+    most = min(MAX_HEADER_ITEMS, len(header))  # no list has more items than there are bytes
     try:
-        if not _is_simple(header):
-            _check_structure(header)
-        most = min(MAX_HEADER_ITEMS, len(header))  # no list has more items than there are bytes
         return msgpack.unpackb(
             header,
             raw=False,
@@ -65,6 +74,7 @@ def unpack_header(frame: bytes | memoryview) -> Any:
         used = len(header) - len(error.extra)
         raise DecodeError(f"header: expected {used} bytes, got {len(header)}") from None
     except (ValueError, TypeError, OverflowError, RecursionError, MemoryError, msgpack.UnpackException) as error:
+        _check_structure(header)  # mostly tells more
         raise DecodeError(f"header: {error}") from None
 
 
@@ -83,20 +93,32 @@ def _map(pairs: list[tuple[Any, Any]]) -> dict[str | int, Any]:
     return content
 
 
-SIMPLE_BYTES = 1024
-"""A header of up to this size can hold too much only by nesting."""
+SHORT_BYTES = 512
+"""A header of up to this size can hold too much only by nesting, and little even so."""
 
 _NESTING = bytes((*range(0x80, 0xA0), *range(0xDC, 0xE0)))  # the first bytes of lists and maps
 _UNUSED = bytes((0xC1, *range(0xC4, 0xCA), *range(0xD4, 0xD9)))  # the first bytes of types that no header uses
 _HARMLESS = bytes(set(range(256)) - {*_NESTING, *_UNUSED})
 
 
+_LEAVES = frozenset((type(None), bool, int, float, str))
+"""What a header is made of beside lists and maps."""
+
+
 def _is_simple(header: bytes) -> bool:
-    """Say whether a header is within all limits by its bytes alone, wherever in an item they stand."""
-    if len(header) > SIMPLE_BYTES:
-        return False
+    """Say whether a short header is within all limits by its bytes alone, wherever in an item they stand."""
     notable = header.translate(None, _HARMLESS)
     return len(notable) <= MAX_DEPTH and not notable.translate(None, _NESTING)
+
+
+def _fits(content: Any, depth: int) -> bool:
+    """Say whether there are only a header's types, and no more than `depth` lists and maps inside each other."""
+    if type(content) in _LEAVES:
+        return True
+    if depth == 0 or type(content) not in (list, tuple, dict):
+        return False
+    children = content.values() if isinstance(content, dict) else content
+    return _LEAVES.issuperset(map(type, children)) or all(_fits(child, depth - 1) for child in children)
 
 
 def _check_structure(header: bytes) -> None:

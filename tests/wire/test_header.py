@@ -173,18 +173,30 @@ def test_a_header_may_be_a_view() -> None:
     assert unpack_header(memoryview(b"\x91\x07")) == [7]
 
 
-@given(st.binary(max_size=64))
-def test_a_header_that_is_spared_the_walk_would_have_passed_it_or_is_no_msgpack(frame: bytes) -> None:
-    if not header._is_simple(frame):
-        return
+ANY_ITEM = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.text(max_size=4) | st.binary(max_size=2),
+    lambda items: st.lists(items, max_size=3) | st.dictionaries(st.integers(0, 200), items, max_size=2),
+)
+
+
+@given(st.binary(max_size=64) | ANY_ITEM.map(msgpack.packb))
+def test_a_short_header_is_taken_only_if_the_walk_passes_it(frame: bytes) -> None:
     try:
-        header._check_structure(frame)
+        unpack_header(frame)
     except DecodeError:
-        with pytest.raises(DecodeError):
-            unpack_header(frame)
+        return
+    header._check_structure(frame)
 
 
-def test_deep_and_wide_headers_are_never_spared() -> None:
-    for frame in (b"\x91" * 17 + b"\xc0", b"\xc1", b"\xc4\x00", b"\xd4\x00\x00", bytes(header.SIMPLE_BYTES + 1)):
+def test_deep_and_strange_headers_are_never_simple() -> None:
+    for frame in (b"\x91" * 17 + b"\xc0", b"\xc1", b"\xc4\x00", b"\xd4\x00\x00"):
         assert not header._is_simple(frame)
     assert header._is_simple(b"\x91" * 16 + b"\xc0")
+
+
+def test_numbers_that_look_like_other_types_cost_no_walk(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = [5, [0xC1C4C7D4, 0x9191919191919191], [["prototypes", 3, [10, 50]]] * 5, {"scale": 0.5}]
+    monkeypatch.setattr(header, "_check_structure", lambda frame: pytest.fail("was walked"))
+    frame = pack_header(content, "value")
+    assert not header._is_simple(frame)
+    assert unpack_header(frame) == content
