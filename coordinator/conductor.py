@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Literal
 
 from coordinator import round_events as rounds
+from coordinator.delay import Delay
 from coordinator.exchange import OpenExchange
 from coordinator.gate import Gate
 from coordinator.half import Closing, Constant, Half, RoundUnusableError
@@ -65,7 +66,7 @@ class Conductor:
         }
         self._has_stored_links = False
         self._untold: list[int] = []
-        self._telling: asyncio.TimerHandle | None = None
+        self._telling = Delay(TELL_WITHIN_S, self._tell)
         self._obedience: dict[type[Any], Callable[[Any], Awaitable[None]]] = {
             rounds.Configure: self._configure,
             rounds.Aggregate: self._aggregate,
@@ -250,12 +251,11 @@ class Conductor:
         self._record.close_round(status, round, reason, self._half.global_hash, state, accepted, line)
         reach("round.closed")
         self._untold.append(round)
-        self._telling = asyncio.get_running_loop().call_later(TELL_WITHIN_S, self._tell)
+        self._telling.begin()
 
     def _tell(self) -> None:
         """Tell people of the rounds that were closed; clients come first."""
-        if self._telling is not None:
-            self._telling.cancel()
+        self._telling.end()
         while self._untold:
             self._record.display.round_closed(self._ledger.headline(self._untold.pop(0)))
 

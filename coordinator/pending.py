@@ -7,15 +7,18 @@ accepted is as safe as it will ever be.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from coordinator.delay import Delay
 from coordinator.store import Store, StoredUpdate
 
 FLUSH_AFTER_S = 0.05
 """How long anything may wait."""
 
 Callback = Callable[[], None]
+
+Unwritten = tuple[StoredUpdate, Callback | None]
+"""An update, and what is called when it is durable if that is yet to come."""
 
 
 class Pending:
@@ -24,27 +27,26 @@ class Pending:
     def __init__(self, store: Store, in_memory: bool) -> None:
         self._store = store
         self._in_memory = in_memory
-        self._updates: list[tuple[StoredUpdate, Callback]] = []
+        self._updates: list[Unwritten] = []
         self._writes: list[Callback] = []
-        self._timer: asyncio.TimerHandle | None = None
+        self._flushing = Delay(FLUSH_AFTER_S, self.flush)
 
     def put_update(self, update: StoredUpdate, on_durable: Callback) -> None:
         """Write an update of the open exchange before long, unless `take_updates` comes first."""
         if self._in_memory:
             on_durable()
-            on_durable = _nothing
-        self._updates.append((update, on_durable))
-        self._flush_soon()
+        self._updates.append((update, None if self._in_memory else on_durable))
+        self._flushing.begin()
 
     def put(self, write: Callback) -> None:
         """Call this inside a transaction before long, after what was put before."""
         self._writes.append(write)
-        self._flush_soon()
+        self._flushing.begin()
 
-    def take_updates(self) -> list[tuple[StoredUpdate, Callback]]:
+    def take_updates(self) -> list[Unwritten]:
         """Return the updates that wait, which do so no more."""
         if not self._writes:
-            self._cancel()
+            self._flushing.end()
         updates, self._updates = self._updates, []
         return updates
 
@@ -55,7 +57,7 @@ class Pending:
 
     def flush(self) -> None:
         """Write all that waits, now."""
-        self._cancel()
+        self._flushing.end()
         writes, self._writes = self._writes, []
         if writes:
             with self._store.together():
@@ -64,25 +66,13 @@ class Pending:
         if updates := self.take_updates():
             self._store.put_updates([update for update, _ in updates], call_all(updates))
 
-    def _flush_soon(self) -> None:
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(FLUSH_AFTER_S, self.flush)
 
-    def _cancel(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-
-def call_all(updates: list[tuple[StoredUpdate, Callback]]) -> Callback:
-    """Return a callback that calls those of all updates."""
+def call_all(updates: Iterable[Unwritten]) -> Callback | None:
+    """Return a callback that calls those of all updates, None if there are none."""
+    callbacks = [callback for _, callback in updates if callback is not None]
 
     def call() -> None:
-        for _, callback in updates:
+        for callback in callbacks:
             callback()
 
-    return call
-
-
-def _nothing() -> None:
-    """Stand for a callback that has been called."""
+    return call if callbacks else None

@@ -315,7 +315,7 @@ class RunRecord:
         def close() -> None:
             if closing is not None:
                 closing()
-            self._store.close_round(record, accepted, None, None, lambda: None)
+            self._store.close_round(record, accepted, None, None)
 
         self._pending.put(close)
         self._metrics.write(f"{line}\n")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinator import commands
+from coordinator.delay import Delay
 from coordinator.half import Aggregate, Closing, Constant, RoundUnusableError, ServerHalfError
 from wire.encoding import Packed, decode, encode
 from wire.limits import PIPE_BYTES
@@ -67,9 +68,9 @@ class ServerHalf:
         self._environment = thread_environment(threads)
         self._spare: Spare = spare if threads == 1 else lambda: None
         self._answer_s = answer_s
+        self._silence = Delay(answer_s, self._on_silent)
         self._child: Child | None = None
         self._awaited: deque[asyncio.Future[Answer]] = deque()
-        self._timer: asyncio.TimerHandle | None = None
         self._ahead: tuple[tuple[int, str], asyncio.Future[Answer]] | None = None
         self._made: list[Constant] = []
         self._state: Packed | None = None
@@ -140,8 +141,7 @@ class ServerHalf:
 
     async def stop(self) -> None:
         """End the aggregator."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._silence.cancel()
         if self._child is not None:
             await self._child.stop()
 
@@ -206,10 +206,10 @@ class ServerHalf:
 
     def _time_next(self) -> None:
         """Give the aggregator time for the next answer from now on, if one is awaited."""
-        if self._timer is not None:
-            self._timer.cancel()
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(self._answer_s, self._on_silent) if self._awaited else None
+        if self._awaited:
+            self._silence.put_off()
+        else:
+            self._silence.end()
 
     def _on_silent(self) -> None:
         self._fail(ServerHalfError(f"the aggregator gave no answer within {self._answer_s:g} s"))

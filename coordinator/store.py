@@ -139,7 +139,7 @@ class Store:
         """Store an update of the open exchange; it may be acknowledged when `on_durable` is called."""
         self.put_updates([update], on_durable)
 
-    def put_updates(self, updates: Sequence[StoredUpdate], on_durable: Callback) -> None:
+    def put_updates(self, updates: Sequence[StoredUpdate], on_durable: Callback | None) -> None:
         """Store updates of the open exchange together."""
 
         def run(connection: sqlite3.Connection) -> None:
@@ -155,7 +155,7 @@ class Store:
         state_header: bytes | None,
         state_buffer: Buffer | None,
         rows: Sequence[str],
-        on_durable: Callback,
+        on_durable: Callback | None = None,
         unwritten: Sequence[str] = (),
     ) -> None:
         """Commit what an exchange came to and forget its frames.
@@ -189,7 +189,7 @@ class Store:
         accepted: Sequence[str],
         state_header: bytes | None,
         state_buffer: bytes | None,
-        on_durable: Callback,
+        on_durable: Callback | None = None,
     ) -> None:
         """Commit how a round ended.
 

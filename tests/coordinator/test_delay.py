@@ -1,0 +1,65 @@
+"""What is due after a while, unless it is put off or ends before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from coordinator.delay import Delay
+
+AFTER_S = 0.03
+
+
+def rung(use: Callable[[Delay], Awaitable[None]]) -> list[float]:
+    """When it was due, in seconds since the beginning of a time that is long enough for all of it."""
+
+    async def main() -> list[float]:
+        loop = asyncio.get_running_loop()
+        began_at, at = loop.time(), []
+        await use(Delay(AFTER_S, lambda: at.append(loop.time() - began_at)))
+        await asyncio.sleep(3 * AFTER_S)
+        return at
+
+    return asyncio.run(main())
+
+
+def test_it_is_due_once_and_not_before_the_while_is_over() -> None:
+    async def use(delay: Delay) -> None:
+        delay.begin()
+        await asyncio.sleep(AFTER_S / 2)
+        delay.begin()
+
+    (at,) = rung(use)
+    assert at >= AFTER_S
+
+
+def test_put_off_it_is_due_after_the_while_from_then_on() -> None:
+    async def use(delay: Delay) -> None:
+        delay.begin()
+        await asyncio.sleep(AFTER_S / 2)
+        delay.put_off()
+
+    (at,) = rung(use)
+    assert at >= 1.5 * AFTER_S
+
+
+def test_ended_it_is_not_due_and_begun_again_it_has_all_its_time() -> None:
+    async def use(delay: Delay) -> None:
+        delay.begin()
+        delay.end()
+        await asyncio.sleep(AFTER_S / 2)
+        delay.begin()
+
+    (at,) = rung(use)
+    assert at >= 1.5 * AFTER_S
+
+
+def test_cancelled_it_is_not_due_nor_known_to_the_event_loop() -> None:
+    async def use(delay: Delay) -> None:
+        delay.begin()
+        timer = delay._timer
+        assert timer is not None
+        delay.cancel()
+        assert timer.cancelled()
+
+    assert rung(use) == []
