@@ -66,7 +66,7 @@ def test_a_client_cannot_say_how_many_steps_it_took() -> None:
     run = federation("fednova", EVEN)
     (done,) = run.round(1)
     sent = Payload({**done.uplinks["a"].tensors, "num_steps": Tensor("u32", np.array([2**32 - 1], np.uint32))})
-    with pytest.raises(RecordError, match="got .*num_steps"):
+    with pytest.raises(RecordError, match=r"got .*num_steps"):
         Uplink.from_payload(sent)
 
 
