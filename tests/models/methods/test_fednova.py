@@ -26,7 +26,8 @@ def server(training: TrainingConfig = SINGLY) -> Server:
 
 def update(client: str, num_train: int, direction: list[float], start: list[float]) -> Update:
     arrays = [np.array(array, np.float32) for array in (direction, [float(num_train)] * bool(num_train), start)]
-    return Update(client, num_train, Uplink(*arrays, np.array([num_train], np.uint32)))
+    arrays += [np.array([num_train], np.uint32)]
+    return Update(client, num_train, Uplink(*arrays))
 
 
 def held(made: Server) -> dict[str, list[float]]:
