@@ -143,7 +143,7 @@ class Conductor:
         dims = {} if self._machine.evaluating else {"K": gate.num_classes, **self.declared().uplink_dims(facts)}
 
         def check(record: Record) -> None:
-            gate.check(record, facts.num_train)
+            gate.check(record, facts.class_counts)
 
         return self.exchange.misfit(packed, dims, self._digests, check, gate.classes)
 

@@ -232,7 +232,7 @@ class Coordinator:
         if (misfit := self._conductor.misfit(client, packed, self._gate)) is not None:
             self._on_misfit(client, misfit)
             return
-        exchange, num_train = self._conductor.exchange, self._ledger.facts(client).num_train
+        exchange, num_train = self._conductor.exchange, self._ledger.num_train([client])
         exchange.accept(client, num_train, packed)
         if not self._ledger.was_asked(client):  # not since a restart, so it was before that
             self._ledger.task_sent(client, self._task_cost(client), None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -29,8 +29,8 @@ class Gate:
         """Classes of the run's label map."""
         return len(self.classes)
 
-    def check(self, record: Record, num_train: int) -> None:
-        """Refuse values out of range, and more samples than the client announced.
+    def check(self, record: Record, class_counts: Sequence[int]) -> None:
+        """Refuse values out of range, and more samples, of a class or in all, than the client announced.
 
         Raises:
             RecordError: the text names the field, the class where there is one, what was expected and what came.
@@ -40,7 +40,7 @@ class Gate:
             if spec.metadata["kind"] == "values":
                 self._check_values(spec, content, record)
             elif spec.metadata["kind"] == "counts" and spec.metadata["of_samples"]:
-                _check_samples(spec.name, content, num_train)
+                self._check_samples(spec, content, record, class_counts)
 
     def _check_values(self, spec: dataclasses.Field[np.ndarray], values: np.ndarray, record: Record) -> None:
         if not values.size:
@@ -59,6 +59,22 @@ class Gate:
             told = f"field {spec.name!r}{self._place(spec, row, record)}: expected up to [gate] {setting} = {most:g}"
             raise RecordError(f"{told}, got {sizes[row]:g}")
 
+    def _check_samples(
+        self, spec: dataclasses.Field[np.ndarray], counts: np.ndarray, record: Record, class_counts: Sequence[int]
+    ) -> None:
+        where = f"field {spec.name!r}"
+        _check_most(where, int(counts.sum(dtype=np.int64)), sum(class_counts))
+        for count, label in zip(counts.tolist(), self._classes_of(spec, record), strict=False):
+            _check_most(f"{where}, class {self.classes[label]!r}", count, class_counts[label])
+
+    def _classes_of(self, spec: dataclasses.Field[np.ndarray], record: Record) -> Iterable[int]:
+        """Return the class of each entry of a field: those that the record names, or all; none for other entries."""
+        dims = spec.metadata["dims"]
+        if dims == ("K",):
+            return range(self.num_classes)
+        ids = (other for other in dataclasses.fields(record) if other.metadata["kind"] == "class_ids")
+        return next((getattr(record, other.name).tolist() for other in ids if other.metadata["dims"] == dims), [])
+
     def _place(self, spec: dataclasses.Field[np.ndarray], row: int, record: Record) -> str:
         """Return the class that a row stands for, where the record says so, or else the row."""
         if len(spec.metadata["dims"]) == 1:
@@ -68,7 +84,6 @@ class Gate:
         return f", class {label}" if label else f", row {row}"
 
 
-def _check_samples(name: str, counts: np.ndarray, num_train: int) -> None:
-    total = int(counts.sum(dtype=np.int64))
-    if total > num_train:
-        raise RecordError(f"field {name!r}: expected at most the {num_train} samples that it announced, got {total}")
+def _check_most(where: str, count: int, most: int) -> None:
+    if count > most:
+        raise RecordError(f"{where}: expected at most the {most} samples that it announced, got {count}")

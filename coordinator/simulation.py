@@ -264,7 +264,7 @@ class Simulation:
                 self._feed(rounds.ClientGone(client, self._clock.now))
 
     def _accept(self, arrival: Arrival) -> None:
-        self._conductor.exchange.accept(arrival.client, self._ledger.facts(arrival.client).num_train, arrival.packed)
+        self._conductor.exchange.accept(arrival.client, self._ledger.num_train([arrival.client]), arrival.packed)
         self._ledger.update_accepted(arrival.client, arrival.cost, arrival.report, arrival.made_at)
 
     def _simulated_now(self) -> float | None:

@@ -69,8 +69,9 @@ class GenerativePrototypes:
         self._counts = np.asarray(counts, np.float64)
 
     def class_counts(self, num_classes: int) -> np.ndarray:
-        """Return the samples behind each class of a label map, uint32 [num_classes]."""
-        return np.bincount(self._class_of_row, self._counts, num_classes).astype(np.uint32)
+        """Return the samples behind each class of a label map, uint32 [num_classes], at most what that holds."""
+        counts = np.bincount(self._class_of_row, self._counts, num_classes)
+        return np.minimum(counts, np.iinfo(np.uint32).max).astype(np.uint32)
 
     def class_weights(self, weighting: Literal["counts", "equal"] = "counts") -> np.ndarray:
         """Return omega, float64 [C]: each class's share of all samples, or the same for all."""

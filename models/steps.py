@@ -34,7 +34,7 @@ def steps(num_samples: int, config: TrainingConfig, seed: int) -> list[np.ndarra
 
 def count_steps(num_samples: int, config: TrainingConfig) -> int:
     """Return how many steps a local training takes with so many samples."""
-    per_epoch = len(_batch_sizes(num_samples, config.batch_size))
+    per_epoch = math.ceil(num_samples / config.batch_size) - _joins_last(num_samples, config.batch_size)
     return config.local_steps if per_epoch and config.local_steps else config.local_epochs * per_epoch
 
 
@@ -52,9 +52,14 @@ def mean_loss(client: str, total: float, num_steps: int) -> float:
 def _batch_sizes(num_samples: int, batch_size: int) -> list[int]:
     whole, rest = divmod(num_samples, batch_size)
     sizes = [batch_size] * whole + [rest] * (rest > 0)
-    if len(sizes) > 1 and batch_size > 1 and rest == 1:
+    if _joins_last(num_samples, batch_size):
         sizes[-2:] = [batch_size + 1]
     return sizes
+
+
+def _joins_last(num_samples: int, batch_size: int) -> bool:
+    """Say whether the last batch is one sample that joins the batch before it."""
+    return num_samples > batch_size > 1 and num_samples % batch_size == 1
 
 
 def _batches(num_samples: int, batch_size: int, seed: int, epoch: int) -> list[np.ndarray]:

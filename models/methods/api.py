@@ -193,7 +193,7 @@ LOCAL_RULES = ("head", "local_prototype")
 
 @dataclass(frozen=True)
 class Update:
-    """One client's uplink as the server half sees it, and the train samples that the client announced at join."""
+    """One client's uplink as the server half sees it, and the train samples of all tasks that the client announced."""
 
     client: str
     num_train: int

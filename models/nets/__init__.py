@@ -126,13 +126,23 @@ def flatten_buffers(net: nn.Module) -> np.ndarray:
 
 
 def load_flat(net: nn.Module, parameters: np.ndarray, buffers: np.ndarray) -> None:
-    """Put arrays of `flatten_parameters` and `flatten_buffers` back.
+    """Put arrays of `flatten_parameters` and `flatten_buffers` back, see also `floor_variances`.
 
     Raises:
         ValueError: a size differs.
     """
     _load_flat(_trained(net), parameters, "parameters")
     _load_flat(_float_buffers(net), buffers, "buffers")
+    floor_variances(net)
+
+
+def floor_variances(net: nn.Module) -> None:
+    """Make running variances below 0, whose features would be NaN, 0: a single client may have sent some."""
+    from torch.nn.modules.batchnorm import _NormBase
+
+    for module in net.modules():
+        if isinstance(module, _NormBase) and module.running_var is not None:
+            module.running_var.clamp_(min=0)
 
 
 class NetShelf:

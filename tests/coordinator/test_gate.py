@@ -14,6 +14,7 @@ from wire.errors import RecordError
 from wire.payload import Record, class_ids, counts, values
 
 CLASSES = ["cat", "dog", "owl"]
+ANNOUNCED = [4, 0, 6]
 
 
 @dataclass(frozen=True)
@@ -40,18 +41,18 @@ def uplink(**changes: Any) -> Uplink:
 
 def refused(record: Uplink, **settings: Any) -> str:
     with pytest.raises(RecordError) as caught:
-        Gate(GateSection(**settings), CLASSES).check(record, 10)
+        Gate(GateSection(**settings), CLASSES).check(record, ANNOUNCED)
     return str(caught.value)
 
 
 def test_what_is_usual_passes() -> None:
-    Gate(GateSection(), CLASSES).check(uplink(), 10)
+    Gate(GateSection(), CLASSES).check(uplink(), ANNOUNCED)
 
 
 @pytest.mark.parametrize("name", ["prototypes", "counts", "classes", "bias", "rows"])
 def test_empty_arrays_pass(name: str) -> None:
     empty = {"prototypes": np.zeros((0, 3), np.float32), "rows": np.zeros((5, 0), np.float32)}
-    Gate(GateSection(max_norm=9.0), CLASSES).check(uplink(**{name: empty.get(name, np.zeros(0, np.uint32))}), 10)
+    Gate(GateSection(max_norm=9.0), CLASSES).check(uplink(**{name: empty.get(name, np.zeros(0, np.uint32))}), ANNOUNCED)
 
 
 @pytest.mark.parametrize("value", [1001.0, -1001.0])
@@ -72,7 +73,7 @@ def test_without_a_class_the_row_is_named_if_there_are_several() -> None:
 
 def test_the_limits_themselves_pass() -> None:
     gate = Gate(GateSection(max_abs=4.0, max_norm=5.0), CLASSES)
-    gate.check(uplink(rows=np.array([[3, 4, 0], [0, -4, 3]], np.float32)), 10)
+    gate.check(uplink(rows=np.array([[3, 4, 0], [0, -4, 3]], np.float32)), ANNOUNCED)
 
 
 def test_a_norm_above_the_limit_is_refused_though_every_value_is_small() -> None:
@@ -91,6 +92,25 @@ def test_more_samples_than_announced_are_refused(came: list[int]) -> None:
     assert text == f"field 'counts': expected at most the 10 samples that it announced, got {sum(came)}"
 
 
+def test_more_samples_of_a_class_than_announced_are_refused_by_its_name() -> None:
+    text = refused(uplink(counts=np.array([5, 1], np.uint32)))
+    assert text == "field 'counts', class 'cat': expected at most the 4 samples that it announced, got 5"
+    text = refused(uplink(counts=np.array([1, 1], np.uint32), classes=np.array([0, 1], np.uint16)))
+    assert text == "field 'counts', class 'dog': expected at most the 0 samples that it announced, got 1"
+
+
+@dataclass(frozen=True)
+class OfAllClasses(Record):
+    counts: np.ndarray = counts("K")
+
+
+def test_counts_of_the_whole_label_map_are_those_of_its_classes() -> None:
+    gate = Gate(GateSection(), CLASSES)
+    gate.check(OfAllClasses(np.array(ANNOUNCED, np.uint32)), ANNOUNCED)
+    with pytest.raises(RecordError, match="class 'dog': expected at most the 0 samples that it announced, got 2"):
+        gate.check(OfAllClasses(np.array([2, 2, 6], np.uint32)), ANNOUNCED)
+
+
 @dataclass(frozen=True)
 class Deep(Record):
     mixtures: np.ndarray = values("C", "N", "D")
@@ -102,4 +122,4 @@ def test_a_row_of_a_deeper_array_is_named_for_its_class() -> None:
     mixtures[1, 2, 0] = 2e9
     record = Deep(mixtures, np.array([0, 2], np.uint16))
     with pytest.raises(RecordError, match="field 'mixtures', class 'owl': expected up to"):
-        Gate(GateSection(), CLASSES).check(record, 10)
+        Gate(GateSection(), CLASSES).check(record, ANNOUNCED)

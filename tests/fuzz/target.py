@@ -29,6 +29,9 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 MAX_BYTES = 1 << 18
 """No message of the fuzzed coordinator is larger."""
 
+CLASS_COUNTS = [3, 2, 1, 0]
+"""The train samples that its client has announced."""
+
 UNIVERSE = 64
 """Of index sets."""
 
@@ -61,7 +64,7 @@ class Target:
 
     def _join(self) -> None:
         self._lobby.take(b"1", "a", Hello((PROTOCOL_VERSION.major, 0), "a", 1), 0.0)
-        self._lobby.take(b"1", "a", Ready(7, 6, 2, [3, 2, 1, 0], 6, 100, 10), 0.0)
+        self._lobby.take(b"1", "a", Ready(7, sum(CLASS_COUNTS), 2, CLASS_COUNTS, 6, 100, 10), 0.0)
 
     def _read(self, packed: Packed) -> None:
         try:
@@ -70,7 +73,7 @@ class Target:
             return
         for kind in RECORDS:
             try:
-                self._gate.check(kind.from_payload(payload, {"K": SPEC.num_classes}), 6)
+                self._gate.check(kind.from_payload(payload, {"K": SPEC.num_classes}), CLASS_COUNTS)
             except RecordError:
                 continue
         for array in payload.arrays.values():

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from models import methods
+from models.methods.api import Update
+from models.methods.local_only.server import LocalOnlyServer
 from tests.architecture.source import ROOT
 from tests.integration.pairs_run import PairsRun
 from tests.integration.processes import Processes
@@ -38,16 +40,32 @@ def test_a_simulated_run_has_the_bits_of_a_loopback_run(method: str, processes: 
 
 
 @pytest.mark.slow
-def test_classes_in_tasks_too(processes: Processes, tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["fedavg", "tinyproto-fp"])
+def test_classes_in_tasks_too(method: str, processes: Processes, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("sklearn")
-    chosen = settings("method.name=fedavg", "tasks.num_tasks=2")
+    chosen = settings(f"method.name={method}", "tasks.num_tasks=2")
     loopback = processes.coordinator("loopback", *chosen)
     simulated = simulated_here(tmp_path / "simulated", chosen)
     real = finished(loopback)
     assert comparable(simulated) == comparable(real)
     assert simulated["tasks"] == real["tasks"]
     assert simulated["uplink"]["predicted_elements"] == simulated["uplink"]["elements"]
+
+
+def test_a_server_half_hears_of_the_samples_of_all_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("sklearn")
+    told: list[tuple[int, int]] = []
+
+    def aggregate(half: LocalOnlyServer, round: int, exchange: str, updates: Iterator[Update]) -> dict[str, float]:
+        told.append((sum(update.num_train for update in updates), half.num_train))
+        return {}
+
+    monkeypatch.setattr(LocalOnlyServer, "aggregate", aggregate)
+    simulated_here(tmp_path / "simulated", settings("method.name=local_only", "tasks.num_tasks=2"))
+    assert [present for present, _ in told] == [everyone for _, everyone in told]
+    assert len(told) == 2
 
 
 @pytest.mark.slow

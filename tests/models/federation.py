@@ -93,9 +93,9 @@ class Federation:
     def updates(self, done: Exchanged) -> Iterator[Update]:
         """Yield the uplinks of an exchange as the server half sees them."""
         for name in sorted(done.uplinks):
-            facts = done.facts[name]
+            facts, num_train = done.facts[name], self.clients[name].announcement.num_train
             dims = {"K": facts.num_classes, **done.exchange.uplink_dims(facts)}
-            yield Update(name, facts.num_train, done.exchange.uplink.from_payload(done.uplinks[name], dims))
+            yield Update(name, num_train, done.exchange.uplink.from_payload(done.uplinks[name], dims))
 
     def _downlink(self, number: int, exchange: Exchange) -> Payload:
         return self.server.configure(number, exchange.name).to_payload(self.spec.wire.value_dtype)

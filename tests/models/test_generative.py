@@ -38,6 +38,13 @@ def test_classes_weigh_by_their_samples_and_so_do_clients_of_a_class() -> None:
     ]
 
 
+def test_more_samples_of_a_class_than_a_count_holds_are_the_most_that_it_holds() -> None:
+    """A client claims as many as it can announce: nothing wraps around to a class without any."""
+    most = 2**32 - 1
+    made = GenerativePrototypes(MEANS[:, 0], VARIANCES[:, 0], np.array([0, 0]), np.array([most, 1]))
+    assert made.class_counts(3).tolist() == [most, 0, 0]
+
+
 def test_draws_have_the_moments_of_the_mixture() -> None:
     features, labels = mixture().sample(200_000, np.random.default_rng(0), scale=3.0)
     for label in range(3):

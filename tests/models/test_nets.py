@@ -240,6 +240,13 @@ def test_flat_arrays_carry_a_net_but_no_counters() -> None:
     assert torch.equal(net.eval()(x), other.eval()(x))
 
 
+def test_running_variances_below_zero_are_taken_as_zero() -> None:
+    net = cnn()
+    nets.load_flat(net, nets.flatten_parameters(net), np.full(nets.count_buffers(net), -5.0, np.float32))
+    assert sorted({*nets.flatten_buffers(net).tolist()}) == [-5.0, 0.0], "means stay as they came"
+    assert net.eval()(torch.rand(3, 1, 4, 4)).isfinite().all()
+
+
 def test_a_net_without_buffers_has_an_empty_array() -> None:
     net = nets.build_net("mlp", (3,), 4, 2)
     assert nets.flatten_buffers(net).shape == (0,)

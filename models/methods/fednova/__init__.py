@@ -11,8 +11,9 @@ global model, w_i client i's after tau_i steps, rho the momentum and p_i the cli
 
 Deviations: the paper leaves tau_eff free, (3) is its authors' choice, with which equal numbers of steps give federated
 averaging; of Adam, whose steps are no linear sum of gradients, only the number of steps counts, as without momentum;
-batch norm's running statistics are averaged as in federated averaging, and counted. The clients' initial weights do not
-travel to them, so the server half learns w in round 1 from the clients, which send their start along.
+batch norm's running statistics are averaged as in federated averaging, and counted. No tau_i travels: the server half
+counts the steps that the run's settings make of a client's train samples. The clients' initial weights do not travel to
+them, so the server half learns w in round 1 from the clients, which send their start along.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import numpy as np
 from models.methods.api import Exchange, Facts, Method
 from models.methods.fedavg import METHODS as BASELINES
 from models.spec import Section, TrainingConfig
+from models.steps import count_steps
 from wire.payload import Record, counts, values
 
 
@@ -33,18 +35,18 @@ class Config(Section, frozen=True):
 
 @dataclass(frozen=True)
 class Uplink(Record):
-    """The normalised update d_i and the steps it took; all three arrays are empty where `num_train` is 0."""
+    """The normalised update d_i and its weight; all arrays but `num_train` are empty where that is 0."""
 
     direction: np.ndarray = values("P")
     buffers: np.ndarray = values("F")
     start: np.ndarray = values("S")
     """Where the client started; empty once there is a global model."""
-    num_steps: np.ndarray = counts("one", of_samples=False)
     num_train: np.ndarray = counts("one")
 
 
-def accumulated_steps(num_steps: int, training: TrainingConfig) -> float:
-    """Return |a_i|, by how much these steps of the run's optimizer together move a net along an even gradient."""
+def accumulated_steps(num_train: int, training: TrainingConfig) -> float:
+    """Return |a_i|, by how much a local training with so many samples moves a net along an even gradient."""
+    num_steps = count_steps(num_train, training)
     rho = training.momentum if training.optimizer == "sgd" else 0.0
     return (num_steps - rho * (1 - rho**num_steps) / (1 - rho)) / (1 - rho)  # Eq. (1), summed
 

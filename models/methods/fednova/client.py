@@ -8,7 +8,6 @@ from models.methods.fedavg import Downlink
 from models.methods.fedavg.client import FedAvgClient
 from models.methods.fednova import Uplink, accumulated_steps
 from models.nets import flatten_buffers, flatten_parameters
-from models.steps import count_steps
 from wire.payload import Record
 
 _NOTHING = np.zeros(0, np.float32)
@@ -28,12 +27,11 @@ class FedNovaClient(FedAvgClient):
 
     def uplink(self, exchange: str) -> Record:
         """Return the normalised update, or nothing of weight 0 if there is no train sample."""
-        num_train = len(self.context.train_y)
-        num_steps = count_steps(num_train, self.spec.training)
-        told = (np.array([num_steps], np.uint32), np.array([num_train], np.uint32))
-        if not num_train:
-            return Uplink(_NOTHING, _NOTHING, _NOTHING, *told)
+        num_train = np.array([len(self.context.train_y)], np.uint32)
+        if not num_train[0]:
+            return Uplink(_NOTHING, _NOTHING, _NOTHING, num_train)
         moved = self._start - flatten_parameters(self.context.net)
-        steps = accumulated_steps(num_steps, self.spec.training)
+        steps = accumulated_steps(int(num_train[0]), self.spec.training)
         direction = (moved / max(steps, 1.0)).astype(np.float32)  # Eq. (2); without steps nothing has moved
-        return Uplink(direction, flatten_buffers(self.context.net), _NOTHING if self._is_known else self._start, *told)
+        start = _NOTHING if self._is_known else self._start
+        return Uplink(direction, flatten_buffers(self.context.net), start, num_train)

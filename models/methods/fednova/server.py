@@ -26,8 +26,7 @@ class FedNovaServer(FedAvgServer):
             if weight:
                 for name in names:
                     add_named(means[name], update.client, name, getattr(update.record, name), weight)
-                taken = accumulated_steps(int(update.record.num_steps[0]), self.spec.training)
-                steps.add(np.array(taken), weight)
+                steps.add(np.array(accumulated_steps(weight, self.spec.training)), weight)
         if not steps.weight:
             raise RoundFailedError(f"round {round}: none of {num_updates} updates has a train sample")
         start = self._parameters if self._parameters.size else means["start"].mean()

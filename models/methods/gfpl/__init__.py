@@ -113,7 +113,7 @@ class Mixtures(Record):
             raise RecordError(f"field 'weights': expected no negative number, got {self.weights.min()}")
         for label, mixture in self.by_class().items():
             total = float(mixture.weights.sum(dtype=np.float64))
-            if abs(total - 1) > ROUNDING * len(mixture.weights):
+            if not total or abs(total - 1) > ROUNDING * len(mixture.weights):
                 raise RecordError(f"field 'weights': expected a sum of 1 for class {label}, got {total:g}")
 
 

@@ -123,7 +123,8 @@ class GfplClient(Client):
             train_x=torch.from_numpy(x).to(device),
             train_y=torch.from_numpy(y).to(device),
         )
-        return train(classifiers, msgspec.structs.replace(self.spec.training, local_epochs=1), seed, on_progress)
+        once = msgspec.structs.replace(self.spec.training, local_epochs=1, local_steps=0)
+        return train(classifiers, once, seed, on_progress)
 
     def _clamps(self) -> bool:
         """Whether negative samples become 0: where no mean is negative, features are not."""

@@ -97,8 +97,9 @@ class Uplink(Record):
             RecordError: a negative variance, a Gaussian of fewer than two samples, or more of them than there are.
         """
         check_gaussians(self.variances, self.counts)
-        if self.counts.sum(dtype=np.int64) > self.num_train.sum(dtype=np.int64):
-            raise RecordError(f"field 'counts': expected at most num_train = {self.num_train[0]} samples in all")
+        total, num_train = (int(counts.sum(dtype=np.int64)) for counts in (self.counts, self.num_train))
+        if total > num_train:
+            raise RecordError(f"field 'counts': expected at most num_train = {num_train} samples in all, got {total}")
 
 
 def _downlink_dims(facts: Facts) -> dict[str, int]:

@@ -15,7 +15,7 @@ from models.methods.api import Client, ClientContext
 from models.methods.batching import batchable
 from models.methods.hgp import Downlink, Uplink
 from models.methods.hgp.nets import Body, PromptedVit
-from models.nets import count_parameters, flatten_buffers, flatten_parameters, load_flat
+from models.nets import count_parameters, flatten_buffers, flatten_parameters, floor_variances, load_flat
 from models.nets.backbone import check_backbone, weights_digest
 from wire.payload import Record, short_digest
 
@@ -48,6 +48,7 @@ class HgpClient(Client):
             return
         net = self.context.net
         load_flat(self._body, downlink.parameters, downlink.buffers)
+        floor_variances(net)
         rows = torch.zeros(net.head.out_features, net.head.in_features + 1)
         rows[: len(downlink.head)] = torch.from_numpy(np.array(downlink.head, np.float32))
         with torch.no_grad():

@@ -38,7 +38,7 @@ from models import seeding
 from models.methods.api import Exchange, Facts, Method
 from models.robust import Aggregation, check_aggregation
 from models.spec import ConfigError, NotNegativeReal, Positive, RunSpec, Section
-from wire.payload import Record, class_ids, counts, indices, values
+from wire.payload import Record, RecordError, class_ids, counts, indices, values
 
 
 class Config(Section, frozen=True):
@@ -93,6 +93,16 @@ class PrototypesUp(Record):
     local: np.ndarray = values("C", "M")
     counts: np.ndarray = counts("C")
     classes: np.ndarray = class_ids("C")
+
+    def check(self) -> None:
+        """Refuse local prototypes of public classes: by its samples a client would outweigh all others' public ones.
+
+        Raises:
+            RecordError: as the summary says.
+        """
+        num_public = len(self.public)
+        if (self.classes < num_public).any():
+            raise RecordError(f"field 'classes': expected none of the {num_public} public ones, got {self.classes[0]}")
 
 
 @dataclass(frozen=True)

@@ -170,6 +170,16 @@ def test_no_updates_at_all_fail_the_round_or_change_nothing(name: str) -> None:
     assert state_hash(run.server.arrays()) == before
 
 
+def test_variances_below_zero_in_the_average_leave_features_finite(name: str) -> None:
+    """One client may have sent buffers that no batch norm can have."""
+    run = federation(name)
+    run.round(1)
+    arrays = run.server.arrays()
+    run.server.load({key: -np.ones_like(array) if key == "buffers" else array for key, array in arrays.items()})
+    run.final_evaluation()
+    assert all(np.isfinite(client.client.train_features()).all() for client in run.clients.values())
+
+
 def test_an_absent_class_never_becomes_zeros(name: str) -> None:
     run = federation(name)
     for number in (1, 2, 3):

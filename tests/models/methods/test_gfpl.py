@@ -280,6 +280,14 @@ def test_what_is_no_mixture_is_refused(arrays: dict[str, np.ndarray], reason: st
         Uplink.from_payload(Uplink(**arrays).to_payload(), DIMS)
 
 
+def test_weights_of_nothing_are_refused_however_many_a_codec_may_have_rounded() -> None:
+    """Of 300 components, each off by a step of the codec, the sum may be anything but 0."""
+    many = mixture([0.0] * 300, [[0.0, 0.0]] * 300, [[1.0, 1.0]] * 300)
+    record = Uplink(**flattened({0: many}, 2), counts=np.array([600], np.uint32))
+    with pytest.raises(RecordError, match="'weights': expected a sum of 1 for class 0, got 0"):
+        record.check()
+
+
 def test_a_mixture_is_taken_as_it_came() -> None:
     record = Uplink.from_payload(Uplink(**GOOD).to_payload(), DIMS)
     for made, given in ((record.by_class()[0], TWO), (record.by_class()[2], ONE)):

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from msgspec.structs import replace
 
 from models.methods.api import ClientContext
 from models.methods.gfpl import Config, Mixtures, Schedule, Uplink, flattened
@@ -56,12 +57,13 @@ FRAME = np.array([[1.0, 0.0, -1.0, 0.0], [0.0, 1.0, 0.0, -1.0]])
 """Not equiangular, but easy to reckon with."""
 
 
-def client(**config: Any) -> GfplClient:
+TRAINING = TrainingConfig(local_epochs=3, batch_size=4, lr=0.1)
+
+
+def client(training: TrainingConfig = TRAINING, **config: Any) -> GfplClient:
     """A client of two dimensions that holds classes 0 and 3; its projection leaves features as they are."""
     settings = Config(**{"projection_dim": 2, **config})
-    spec = make_spec(
-        "gfpl", model=ModelConfig(feature_dim=2), training=TrainingConfig(local_epochs=3, batch_size=4, lr=0.1)
-    )
+    spec = make_spec("gfpl", model=ModelConfig(feature_dim=2), training=training)
     torch.manual_seed(0)
     net = with_projection(Scaled(), spec, settings)
     with torch.no_grad():
@@ -112,8 +114,9 @@ def test_a_projection_of_zeros_has_a_loss_and_a_gradient() -> None:
 DOWN = Mixtures(**flattened({1: TWO, 2: ONE}, 2))
 
 
-def test_retraining_leaves_the_extractor_alone() -> None:
-    made = client()
+@pytest.mark.parametrize("local_steps", [0, 3])
+def test_retraining_leaves_the_extractor_alone(local_steps: int) -> None:
+    made = client(replace(TRAINING, local_steps=local_steps))
     made.receive("fusion", DOWN)
     before = net_arrays(made.context.net)
     steps: list[tuple[int, int]] = []

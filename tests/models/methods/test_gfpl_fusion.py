@@ -1,6 +1,6 @@
 """Fusion against a paper's numbers, and against Algorithm 1 as it is printed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -116,9 +116,17 @@ def test_a_threshold_of_zero_lists_the_components_by_weight() -> None:
         np.testing.assert_allclose(made, given[BY_WEIGHT], rtol=0, atol=1e-9)
 
 
+def assert_unchanged(fused: Components, given: Mapping[int, int]) -> None:
+    """Check that rows of what was fused are rows of the six as they were given."""
+    for row, before in given.items():
+        assert fused.means[row] == pytest.approx(SIX.means[before], abs=1e-9)
+        assert fused.variances[row] == pytest.approx(SIX.variances[before], abs=1e-9)
+
+
 def test_the_seed_takes_in_one_that_is_near() -> None:
     fused = fuse(SIX, 0.6, "leader")
     assert fused.weights == pytest.approx([35.0, 23.5, 10.5, 8.4, 6.3], abs=1e-9)
+    assert_unchanged(fused, {0: 4, 2: 5, 3: 2, 4: 1})
     assert fused.means[1] == pytest.approx(
         [-0.48387234042553184, 0.44453191489361704, 0.8762127659574467, 0.3137659574468085], abs=1e-9
     )
@@ -130,6 +138,7 @@ def test_the_seed_takes_in_one_that_is_near() -> None:
 def test_the_seed_takes_in_three_that_are_near() -> None:
     fused = fuse(SIX, 1.0, "leader")
     assert fused.weights == pytest.approx([35.0, 38.2, 10.5], abs=1e-9)
+    assert_unchanged(fused, {0: 4, 2: 5})
     assert fused.means[1] == pytest.approx(
         [-0.717890052356021, 0.4681858638743456, 0.43304188481675393, 0.03893193717277486], abs=1e-9
     )

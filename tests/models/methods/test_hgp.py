@@ -233,7 +233,7 @@ def test_an_update_of_another_backbone_is_refused(tmp_path: Path) -> None:
     [
         ("variances", np.full((2, 8), -0.5, np.float32), "'variances': expected none below 0, got -0.5"),
         ("counts", np.array([1, 2], np.uint32), "'counts': expected at least 2 samples of each class, got 1"),
-        ("counts", np.array([3, 99], np.uint32), "'counts': expected at most num_train = 5 samples in all"),
+        ("counts", np.array([3, 99], np.uint32), "'counts': expected at most num_train = 5 samples in all, got 102"),
         ("means", np.full((2, 8), np.nan, np.float32), "'means', class 0: expected finite values"),
         ("parameters", np.zeros(95, np.float32), "'parameters': expected Q = 96, got 95"),
     ],

@@ -304,6 +304,16 @@ def test_a_bad_uplink_is_refused_by_field(payload: Payload, text: str) -> None:
         AdapterUp.from_payload(payload, DIMS)
 
 
+def test_a_local_prototype_of_a_public_class_is_refused() -> None:
+    """It would count by the client's samples where the others' public ones count once each."""
+    public, local = np.zeros((2, 3), np.float32), np.ones((1, 3), np.float32)
+    for label in (0, 1):
+        classes = np.array([label], np.uint16)
+        with pytest.raises(RecordError, match=f"'classes': expected none of the 2 public ones, got {label}"):
+            PrototypesUp(public, local, np.array([9], np.uint32), classes).check()
+    PrototypesUp(public, local, np.array([9], np.uint32), np.array([2], np.uint16)).check()
+
+
 @pytest.mark.parametrize(
     ("positions", "text"),
     [

@@ -13,7 +13,7 @@ from models.methods.fedtgp.server import Uploads
 from models.methods.tinyproto import Config, TgpConfig, Uplink
 from models.methods.tinyproto.aps import aggregation_factors, scale_local, scaling_constant
 from models.methods.tinyproto.tgp_server import TinyProtoTgpServer
-from models.spec import ConfigError, ModelConfig
+from models.spec import ConfigError, ModelConfig, TasksConfig
 from tests.models.federation import Federation
 from tests.models.small_run import UNEVEN, make_data, make_spec
 from wire.encoding import pack, unpack
@@ -154,18 +154,21 @@ def test_numbers_of_samples_never_travel(name: str) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("num_tasks", [1, 2])
 @pytest.mark.parametrize("aps", [True, False])
-def test_full_masks_and_equal_counts_make_it_fedproto(aps: bool) -> None:
+def test_full_masks_and_equal_counts_make_it_fedproto(aps: bool, num_tasks: int) -> None:
     data = {client: make_data([0, 0, 1, 1, 2, 2, 3, 3], seed=seed) for seed, client in enumerate("abc")}
+    tasks = TasksConfig(num_tasks=num_tasks)
     config = {"prototype_dim": 6, "aps": aps, "regularizer_weight": 1.0}
-    tiny = Federation(make_spec("tinyproto-fp", method_config=config), data)
-    plain = Federation(make_spec("fedproto"), data)
-    for number in (1, 2):
+    tiny = Federation(make_spec("tinyproto-fp", method_config=config, tasks=tasks), data)
+    plain = Federation(make_spec("fedproto", tasks=tasks), data)
+    for number in (1, 2, 3):
         for run in (tiny, plain):
             run.round(number)
-        assert tiny.server.arrays()["classes"].tolist() == [0, 1, 2, 3]
+        assert tiny.server.arrays()["classes"].tolist() == plain.server.arrays()["classes"].tolist()
         difference = tiny.server.arrays()["prototypes"] - plain.server.arrays()["prototypes"]
         assert np.abs(difference).max() < 1e-6
+    assert tiny.server.arrays()["classes"].tolist() == [0, 1, 2, 3]
 
 
 GOOD = Uplink(np.ones((2, DIM), np.float32), np.array([0, 2], np.uint16), "0123456789ab")
