@@ -106,10 +106,19 @@ class ConstantShelf:
         write(self._path(digest), arrays, {"name": name})
 
     def get(self, digest: str) -> tuple[str, Mapping[str, np.ndarray]]:
-        """Return name and arrays of a run constant that is here."""
-        from models.checkpoint import read
+        """Return name and arrays of a run constant.
 
-        arrays, metadata = read(self._path(digest))
+        Raises:
+            ConfigError: it is not here any more, or broken.
+        """
+        from models.checkpoint import CheckpointError, read
+
+        try:
+            arrays, metadata = read(self._path(digest))
+        except CheckpointError as error:
+            advice = "take part in a run that needs it to have it sent again; a broken file must be removed first"
+            kept = "[client] keep_days and keep_mib say how long it is kept"
+            raise ConfigError(f"run constant: {error}; {kept}; {advice}") from None
         return metadata["name"], arrays
 
     def _path(self, digest: str) -> Path:
