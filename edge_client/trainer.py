@@ -226,11 +226,16 @@ class Trainer:
         return on_progress
 
     def _load_constants(self, digests: list[str], shelf: ConstantShelf) -> dict[str, Mapping[str, np.ndarray]]:
-        """Return the run's constants: from the shelf where it holds them, else as the coordinator sends them now."""
-        while shelf.missing(digests):
+        """Return the run's constants: from the shelf where it holds them, else as the coordinator sends them now.
+
+        Raises:
+            ConfigError: one that was on the shelf when the run began is gone.
+        """
+        while missing := shelf.missing(digests):
             constant, packed = self._receive()
-            assert isinstance(constant, Constant)
-            assert packed is not None
+            if not isinstance(constant, Constant) or packed is None:
+                expected = f"expected {len(digests)} run constants in its folder, {len(missing)} are gone"
+                raise ConfigError(f"[client] dir: {expected}; start the client again, and they are sent again")
             shelf.put(constant.name, constant.digest, unpack(packed).arrays)
         return dict(shelf.get(digest) for digest in digests)
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -10,8 +13,14 @@ import pytest
 from coordinator.config import load as load_run
 from edge_client.config import load as load_client
 from edge_client.data_source import open_source
-from edge_client.trainer import device_spec
+from edge_client.local_state import ConstantShelf
+from edge_client.trainer import Trainer, device_spec
+from models.checkpoint import state_hash
 from models.spec import ConfigError, RunSpec
+from tests.edge_client.session_driver import task
+from wire.encoding import encode, pack
+from wire.messages import Constant
+from wire.payload import EMPTY, Payload, Tensor
 
 OWN = ("client.id=a", "data.index=0")
 
@@ -42,3 +51,33 @@ def test_nothing_is_held_out_of_a_devices_own_samples(tmp_path: Path) -> None:
     client = load_client(None, ["client.id=a", "data.source=npz", f"data.root={tmp_path}/mine.npz"])
     data = open_source(spec_of("data.public_per_class=3"), client).look()
     assert len(data.train_y) + len(data.test_y) == 10
+
+
+MASKS = {"first": np.arange(3, dtype=np.float32), "second": np.ones(2, np.float32)}
+DIGESTS = [state_hash({name: array}) for name, array in MASKS.items()]
+
+
+def sent(name: str, digest: str) -> list[bytes]:
+    """Return a run constant as a daemon passes it on."""
+    payload = Payload({name: Tensor("f32", MASKS[name])})
+    return list(map(bytes, encode(Constant(1, name, digest), pack(payload))))
+
+
+def constants(folder: Path, *messages: list[bytes]) -> dict[str, Any]:
+    """Return the run constants of a trainer that is sent these messages, and no more."""
+    trainer = Trainer(cast("Any", SimpleNamespace(receive=deque(messages).popleft)))
+    return trainer._load_constants(DIGESTS, ConstantShelf(folder))
+
+
+def test_a_trainer_that_is_started_again_has_what_its_predecessor_was_sent(tmp_path: Path) -> None:
+    first, second = (sent(name, digest) for name, digest in zip(MASKS, DIGESTS, strict=True))
+    with pytest.raises(IndexError):  # killed when it has the first
+        constants(tmp_path, first)
+    made = constants(tmp_path, first, second)
+    assert constants(tmp_path).keys() == made.keys() == MASKS.keys()
+
+
+def test_run_constants_that_are_gone_are_not_waited_for(tmp_path: Path) -> None:
+    message = list(map(bytes, encode(task(), pack(EMPTY))))
+    with pytest.raises(ConfigError, match=r"\[client\] dir: expected 2 run constants in its folder, 2 are gone; start"):
+        constants(tmp_path, message)
