@@ -70,7 +70,7 @@ class ImageFolder:
         if (seen := (images, paths, faults, notes)) != self._seen:
             self._seen = seen
             self._take(images, faults, notes)
-            self._cache.forget_all_but(paths)
+        self._cache.forget_others()
         return self._data
 
     def _list(self) -> tuple[list[FoundImage], list[str], list[str]]:
