@@ -1,7 +1,7 @@
 """What a client has on disk: its folder, and in it the run constants by digest, so that each is sent once.
 
-Beside the states of `models.client_states` there is a record of the samples that the round at hand was begun with, so
-that an attempt that is repeated after a kill has the same ones.
+Beside the states of `models.client_states` there is a record of the samples that the round at hand was begun with, with
+noise those of the whole run, so that an attempt that is repeated after a kill has the same ones.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class SampleFile(NamedTuple):
 
 
 class RoundSamples(NamedTuple):
-    """The samples that a round was begun with: the digest of all, and their files if they come from files."""
+    """The samples that a round, or 0 for a whole run, was begun with: a digest, and their files if they have some."""
 
     round: int
     digest: str

@@ -34,6 +34,7 @@ from edge_client.local_state import (
     own_secret,
 )
 from models.audit import keep_features
+from models.checkpoint import state_hash
 from models.client_states import ClientStates
 from models.failpoints import reach
 from models.methods import find
@@ -107,6 +108,8 @@ class Trainer:
         self._adds_noise = spec.privacy.adds_noise
         self._source = open_source(spec, settings)
         self._data = self._source.look(self._record.held.files if self._record.held else None)
+        if self._adds_noise:
+            self._hold_to_samples()
         self._participant = Participant(
             spec,
             method,
@@ -148,13 +151,30 @@ class Trainer:
         self._pipe.send(made)
         reach("uplink.handed")
 
+    def _hold_to_samples(self) -> None:
+        """Have the train samples of this run's first start: with noise, what is told of others would not be counted.
+
+        Raises:
+            ConfigError: they are not all there as they were; the coordinator hears the text, so it says no more.
+        """
+        digest = state_hash({"x": self._data.train_x, "y": self._data.train_y})
+        if self._record.held is None:
+            self._record.put(RoundSamples(0, digest, self._source.files))
+        elif self._record.held.digest != digest:
+            self._tell(self._data.notes)
+            raise ConfigError(
+                "[privacy] noise_multiplier: expected the train samples that this device began the run with, "
+                "got others: put them back, or wait for the next run"
+            )
+
     def _take_samples(self, round: int) -> None:
         """Have the samples that are there when a round begins; one that is repeated has those it was begun with.
 
-        Samples without files stay the same for a whole task: its last round stands on record for all of it.
+        Samples without files stay the same for a whole task: its last round stands on record for all of it. With noise
+        all do for the whole run.
         """
         on_record = round if self._source.files is not None else self._plan.last_round(self._plan.task_of(round))
-        if on_record == self._round:
+        if self._adds_noise or on_record == self._round:
             return
         self._round, begun = on_record, self._record.held
         if begun is None or begun.round != on_record:
@@ -166,9 +186,8 @@ class Trainer:
             self._tell([f"round {round} goes on with other samples than it was begun with: {told}"])
 
     def _look_anew(self) -> None:
-        """Take what has come since the last look, and leave what has gone; noise counts for one set of samples."""
-        data = self._data if self._adds_noise else self._source.look()
-        if data is not self._data:
+        """Take what has come since the last look, and leave what has gone."""
+        if (data := self._source.look()) is not self._data:
             self._data = data
             self._participant.renew(data)
             self._tell(self._participant.notes)

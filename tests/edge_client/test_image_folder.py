@@ -178,8 +178,8 @@ def test_a_round_that_is_repeated_has_the_images_it_was_begun_with(tmp_path: Pat
     data = again.look(begun_with)
     assert data.train_y.tolist() == [0, 1]
     assert data.notes[1:] == [
-        "1 of 3 images that the round was begun with are gone and are left out: cat/2.png",
-        "1 images that have come since the round began wait for the next one",
+        "1 of 3 images that the work was begun with are gone and are left out: cat/2.png",
+        "1 images that have come since the work began wait until it is over",
     ]
     assert again.look().train_y.tolist() == [0, 1, 2]
 
