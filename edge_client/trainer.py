@@ -21,6 +21,7 @@ import numpy as np
 
 from edge_client import commands
 from edge_client.config import ClientConfig
+from edge_client.consent import check_consent
 from edge_client.data_source import open_source
 from edge_client.final_model import keep_final
 from edge_client.leftovers import prune, run_folder, runs_left
@@ -266,13 +267,10 @@ def device_spec(spec: RunSpec, settings: ClientConfig) -> RunSpec:
     """Return the run as this device takes part in it: with its own net, device and threads where it names them.
 
     Raises:
-        ConfigError: the run names code outside the installed package that this device does not allow.
+        ConfigError: the run wants what this device does not allow, or a net that does not fit the run.
     """
     net = settings.model.name or spec.model.name_for(settings.data.index)
-    for name in (spec.method, spec.data.dataset, spec.data.partition, net):
-        if ":" in name and name not in settings.client.plugins:
-            wants = "[model] name wants" if name == settings.model.name else "the run wants"
-            raise ConfigError(f"{wants} {name!r}, which [client] plugins = {settings.client.plugins} does not allow")
+    check_consent(spec, settings, net)
     runs_own = spec.model.name_for(settings.data.index)
     if net != runs_own and find(spec.method).shares_model:
         raise ConfigError(f"[model] name = {net!r}: {spec.method} averages whole nets, and the run's is {runs_own!r}")

@@ -50,6 +50,13 @@ def test_code_that_the_device_does_not_allow_is_never_imported() -> None:
         device_spec(spec, load_client(None, OWN))
 
 
+def test_files_that_the_device_does_not_allow_are_refused_before_anything_is_read() -> None:
+    with pytest.raises(
+        ConfigError, match=r"\[data\] root = '/home', which \[client\] paths = \[\] does not allow; name it"
+    ):
+        device_spec(spec_of("data.dataset=images", "data.root=/home"), load_client(None, OWN))
+
+
 def test_nothing_is_held_out_of_a_devices_own_samples(tmp_path: Path) -> None:
     np.savez(tmp_path / "mine.npz", x=np.zeros((10, 3)), y=np.arange(10) % 2)
     client = load_client(None, ["client.id=a", "data.source=npz", f"data.root={tmp_path}/mine.npz"])
