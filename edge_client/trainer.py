@@ -109,8 +109,9 @@ class Trainer:
         self._adds_noise = spec.privacy.adds_noise
         self._source = open_source(spec, settings)
         self._data = self._source.look(self._record.held.files if self._record.held else None)
+        secret = self._noise_secret(spec, settings)
         if self._adds_noise:
-            self._hold_to_samples()
+            self._hold_to_first_start(secret)
         self._participant = Participant(
             spec,
             method,
@@ -119,7 +120,7 @@ class Trainer:
             constants,
             spec.training.device,
             spec.training.threads,
-            secret=self._noise_secret(spec, settings),
+            secret=secret,
         )
         self._tell(self._participant.notes)
         self._announce()
@@ -152,20 +153,22 @@ class Trainer:
         self._pipe.send(made)
         reach("uplink.handed")
 
-    def _hold_to_samples(self) -> None:
-        """Have the train samples of this run's first start: with noise, what is told of others would not be counted.
+    def _hold_to_first_start(self, secret: bytes) -> None:
+        """Have all that noised words follow from as the run's first start had it: others would be words not counted.
 
         Raises:
-            ConfigError: they are not all there as they were; the coordinator hears the text, so it says no more.
+            ConfigError: something has changed; the coordinator hears the text, so it does not say what.
         """
-        digest = state_hash({"x": self._data.train_x, "y": self._data.train_y})
+        data, settings = self._data, msgspec.json.encode(self._spec)
+        texts = {"settings": np.frombuffer(settings, np.uint8), "secret": np.frombuffer(secret, np.uint8)}
+        digest = state_hash({"x": data.train_x, "y": data.train_y, **texts})
         if self._record.held is None:
             self._record.put(RoundSamples(0, digest, self._source.files))
         elif self._record.held.digest != digest:
-            self._tell(self._data.notes)
+            self._tell(data.notes)
             raise ConfigError(
-                "[privacy] noise_multiplier: expected the train samples that this device began the run with, "
-                "got others: put them back, or wait for the next run"
+                "[privacy] noise_multiplier: expected the train samples, settings and noise.secret that this device "
+                "began the run with, got others: put them back, or wait for the next run"
             )
 
     def _take_samples(self, round: int) -> None:

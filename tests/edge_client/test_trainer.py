@@ -124,20 +124,33 @@ def save(path: Path, num: int) -> str:
     return f"data.root={path}"
 
 
+def refusal(told: list[Message]) -> str:
+    assert counts(told) == []
+    assert isinstance(told[-1], commands.Failed)
+    return told[-1].reason
+
+
 def test_with_noise_a_run_has_the_samples_of_its_first_start(tmp_path: Path) -> None:
     spec, own = spec_of(*NOISY), ("data.source=npz", save(tmp_path / "mine.npz", 40))
     (announced,) = counts(started(tmp_path, spec, *own))
     assert counts(started(tmp_path, spec, *own)) == [announced]
     save(tmp_path / "mine.npz", 41)
-    refused = started(tmp_path, spec, *own)
-    assert counts(refused) == []
-    assert isinstance(refused[-1], commands.Failed)
-    assert refused[-1].reason.startswith(
-        "[privacy] noise_multiplier: expected the train samples that this device began the run with, got others"
+    assert refusal(started(tmp_path, spec, *own)).startswith(
+        "[privacy] noise_multiplier: expected the train samples, settings and noise.secret that this device began"
     )
     assert len(counts(started(tmp_path, msgspec.structs.replace(spec, run_id="another"), *own))) == 1
     save(tmp_path / "mine.npz", 40)
     assert counts(started(tmp_path, spec, *own)) == [announced]
+
+
+def test_with_noise_nothing_else_may_change_that_the_noise_follows_from(tmp_path: Path) -> None:
+    spec, own = spec_of(*NOISY), ("data.source=npz", save(tmp_path / "mine.npz", 40))
+    (announced,) = counts(started(tmp_path, spec, *own))
+    assert "got others" in refusal(started(tmp_path, spec, *own, "training.threads=2"))
+    assert "got others" in refusal(started(tmp_path, spec, *own, "client.noise=seed"))
+    assert counts(started(tmp_path, spec, *own)) == [announced]
+    (tmp_path / "a" / "noise.secret").unlink()
+    assert "got others" in refusal(started(tmp_path, spec, *own))
 
 
 def test_with_noise_new_images_wait_for_the_next_run_and_none_may_be_missing(tmp_path: Path) -> None:
@@ -150,7 +163,6 @@ def test_with_noise_new_images_wait_for_the_next_run_and_none_may_be_missing(tmp
     image.new("L", (2, 2), 99).save(tmp_path / "images" / "a" / "99.png")
     assert counts(started(tmp_path, spec, *own)) == [announced]
     (tmp_path / "images" / "a" / "7.png").unlink()
-    *notes, refused = started(tmp_path, spec, *own)
-    assert isinstance(refused, commands.Failed)
-    assert "a/7.png" not in refused.reason
+    *notes, _ = told = started(tmp_path, spec, *own)
+    assert "a/7.png" not in refusal(told)
     assert any("begun with are gone and are left out: a/7.png" in str(note) for note in notes)
