@@ -113,6 +113,8 @@ class Clients:
                 "dir": str(folder.parent.resolve()),
                 "plugins": [name for name in named if ":" in name],
                 "plugin_dir": str(self._modules.resolve()),
+                "paths": [path for path in (data.root or ".", data.indices, model.weights, model.path) if path],
+                "downloads": data.download,
                 "noise": "seed",
             },
             "coordinator": {"address": address, **self._security()},

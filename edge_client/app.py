@@ -80,7 +80,7 @@ class ClientApp:
         self._handling: set[asyncio.Task[None]] = set()
         self._welcome: Welcome | None = None
         self._incoming: Frames = []
-        self._constants: list[Frames] = []
+        self._constants: list[Frames] = []  # for a trainer that has yet to put them on its shelf
         self._task_frames: Frames | None = None
         self._uplink: Frames | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -368,6 +368,7 @@ class ClientApp:
             self._feed(session.Progressed(message, now))
         elif isinstance(message, Ready):
             self._meter.loaded()
+            self._constants = []
             self._feed(session.Prepared(message, now))
         elif isinstance(message, commands.Note):
             say(f"{self._config.client.id}: {message.text}")

@@ -46,6 +46,10 @@ class ClientSection(Section, frozen=True):
     """`module:attribute` names that a run may ask this device for, beside the installed methods, data sets and nets."""
     plugin_dir: str = ""
     """Where their modules are, seen from the folder of `client.toml`; empty for that folder itself."""
+    paths: list[str] = []
+    """Folders and files of this device that a run may name: its data set, its rows, a backbone's weights."""
+    downloads: bool = False
+    """Whether a run may have this device fetch its data set from the internet."""
     key: str = ""
     """The file of its secret key; empty for `client.secret` in its folder."""
     tags: list[str] = []
@@ -151,6 +155,9 @@ def _check_identity(config: ClientConfig, where: str) -> None:
     for plugin in client.plugins:
         if not _REFERENCE.fullmatch(plugin):
             raise refusal(where, "client.plugins", plugin, "module:attribute, such as my_package.my_method:METHOD")
+    for path in client.paths:
+        if not path:
+            raise refusal(where, "client.paths", path, "a folder or a file, such as . for the one to start in")
     _check_coordinator(coordinator, where)
 
 

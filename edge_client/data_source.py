@@ -71,6 +71,7 @@ def _own(spec: RunSpec, section: DataSourceSection) -> DataConfig:
         spec.data,
         dataset=installed("data_source").get(section.source, section.source),
         root=section.root,
+        download=False,
         classes=[],
         partition="iid",
         num_clients=1,

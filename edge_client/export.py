@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 from edge_client.config import ClientConfig
 from edge_client.data_source import open_source
 from edge_client.final_model import load_final
@@ -15,7 +17,7 @@ from models.methods import find
 from models.onnx_export import quantize
 from models.participant import Participant
 from models.predictor import Predictor
-from models.spec import ConfigError
+from models.spec import ConfigError, PrivacyConfig
 
 FILE = "model.onnx"
 """What the model is called in a client's folder."""
@@ -31,13 +33,15 @@ def export(config: ClientConfig, modules: Path, out: Path | None, to_int8: bool)
         to_int8: whether to write a smaller one too, beside it.
 
     Raises:
-        ConfigError: no run has been finished, or a package or the data is missing.
+        ConfigError: no run has been finished, a package, the data or a run constant is missing, or the file cannot be
+            written.
     """
     folder = client_folder(config)
     if str(modules) not in sys.path:
         sys.path.append(str(modules))
     final, shelf = load_final(folder), ConstantShelf(folder)
-    spec, data = final.spec, open_source(final.spec, config).look()
+    spec = msgspec.structs.replace(final.spec, privacy=PrivacyConfig())  # nobody is told anything, so there is no noise
+    data = open_source(spec, config).look()
     constants = dict(map(shelf.get, final.constants))
     participant = Participant(
         spec, find(spec.method), config.client.id, data, constants, spec.training.device, spec.training.threads

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
@@ -31,6 +31,7 @@ class ImageCache:
     def __init__(self, config: DataConfig) -> None:
         self._config = config
         self._seen: dict[Path, tuple[_Version, str]] = {}
+        self._asked: set[Path] = set()
         self._pixels: dict[str, np.ndarray] = {}
         self._faults: dict[str, str] = {}
 
@@ -50,6 +51,7 @@ class ImageCache:
             digest = hashlib.sha256(content).hexdigest()
             self._read(digest, content)
             self._seen[path] = (version, digest)
+        self._asked.add(path)
         return digest
 
     def fault(self, digest: str) -> str:
@@ -64,10 +66,13 @@ class ImageCache:
         """Hold these pixels in the caller's arrays, so that they are in memory once."""
         self._pixels.update(zip(digests, pixels, strict=True))
 
-    def forget_all_but(self, paths: Collection[Path]) -> None:
-        """Hold nothing of other images than these; what is no image stays known."""
-        held = {self._seen[path][1] for path in paths}
+    def forget_others(self) -> None:
+        """Hold nothing of files whose digest was not asked for since the last call."""
+        self._seen = {path: self._seen[path] for path in self._asked}
+        self._asked = set()
+        held = {digest for _, digest in self._seen.values()}
         self._pixels = {digest: pixels for digest, pixels in self._pixels.items() if digest in held}
+        self._faults = {digest: fault for digest, fault in self._faults.items() if digest in held}
 
     def _read(self, digest: str, content: bytes) -> None:
         if digest in self._pixels or digest in self._faults:

@@ -70,7 +70,7 @@ class ImageFolder:
         if (seen := (images, paths, faults, notes)) != self._seen:
             self._seen = seen
             self._take(images, faults, notes)
-            self._cache.forget_all_but(paths)
+        self._cache.forget_others()
         return self._data
 
     def _list(self) -> tuple[list[FoundImage], list[str], list[str]]:
@@ -118,7 +118,7 @@ class ImageFolder:
     def _chosen(
         self, images: Sequence[FoundImage], begun_with: Sequence[SampleFile]
     ) -> tuple[list[FoundImage], list[str]]:
-        """Return the images that a round was begun with, and what to tell of those that are gone or have come."""
+        """Return the images that the work was begun with, and what to tell of those that are gone or have come."""
         missing = Counter((file.class_name, file.digest) for file in begun_with)
         chosen = []
         for image in images:
@@ -128,10 +128,10 @@ class ImageFolder:
                 chosen.append(image)
         names = {(file.class_name, file.digest): file.name for file in begun_with}
         gone = [names[key] for key in missing.elements()]
-        notes = [list_faults(f"{len(begun_with)} images that the round was begun with are gone", gone)] if gone else []
+        notes = [list_faults(f"{len(begun_with)} images that the work was begun with are gone", gone)] if gone else []
         if len(images) > len(chosen):
             notes.append(
-                f"{len(images) - len(chosen)} images that have come since the round began wait for the next one"
+                f"{len(images) - len(chosen)} images that have come since the work began wait until it is over"
             )
         return chosen, notes
 

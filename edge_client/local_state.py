@@ -1,7 +1,7 @@
 """What a client has on disk: its folder, and in it the run constants by digest, so that each is sent once.
 
-Beside the states of `models.client_states` there is a record of the samples that the round at hand was begun with, so
-that an attempt that is repeated after a kill has the same ones.
+Beside the states of `models.client_states` there is a record of the samples that the round at hand was begun with, with
+noise those of the whole run, so that an attempt that is repeated after a kill has the same ones.
 """
 
 from __future__ import annotations
@@ -106,10 +106,19 @@ class ConstantShelf:
         write(self._path(digest), arrays, {"name": name})
 
     def get(self, digest: str) -> tuple[str, Mapping[str, np.ndarray]]:
-        """Return name and arrays of a run constant that is here."""
-        from models.checkpoint import read
+        """Return name and arrays of a run constant.
 
-        arrays, metadata = read(self._path(digest))
+        Raises:
+            ConfigError: it is not here any more, or broken.
+        """
+        from models.checkpoint import CheckpointError, read
+
+        try:
+            arrays, metadata = read(self._path(digest))
+        except CheckpointError as error:
+            advice = "take part in a run that needs it to have it sent again; a broken file must be removed first"
+            kept = "[client] keep_days and keep_mib say how long it is kept"
+            raise ConfigError(f"run constant: {error}; {kept}; {advice}") from None
         return metadata["name"], arrays
 
     def _path(self, digest: str) -> Path:
@@ -125,7 +134,7 @@ class SampleFile(NamedTuple):
 
 
 class RoundSamples(NamedTuple):
-    """The samples that a round was begun with: the digest of all, and their files if they come from files."""
+    """The samples that a round, or 0 for a whole run, was begun with: a digest, and their files if they have some."""
 
     round: int
     digest: str

@@ -21,6 +21,7 @@ import numpy as np
 
 from edge_client import commands
 from edge_client.config import ClientConfig
+from edge_client.consent import check_consent
 from edge_client.data_source import open_source
 from edge_client.final_model import keep_final
 from edge_client.leftovers import prune, run_folder, runs_left
@@ -34,6 +35,7 @@ from edge_client.local_state import (
     own_secret,
 )
 from models.audit import keep_features
+from models.checkpoint import state_hash
 from models.client_states import ClientStates
 from models.failpoints import reach
 from models.methods import find
@@ -107,6 +109,9 @@ class Trainer:
         self._adds_noise = spec.privacy.adds_noise
         self._source = open_source(spec, settings)
         self._data = self._source.look(self._record.held.files if self._record.held else None)
+        secret = self._noise_secret(spec, settings)
+        if self._adds_noise:
+            self._hold_to_first_start(secret)
         self._participant = Participant(
             spec,
             method,
@@ -115,7 +120,7 @@ class Trainer:
             constants,
             spec.training.device,
             spec.training.threads,
-            secret=self._noise_secret(spec, settings),
+            secret=secret,
         )
         self._tell(self._participant.notes)
         self._announce()
@@ -148,13 +153,32 @@ class Trainer:
         self._pipe.send(made)
         reach("uplink.handed")
 
+    def _hold_to_first_start(self, secret: bytes) -> None:
+        """Have all that noised words follow from as the run's first start had it: others would be words not counted.
+
+        Raises:
+            ConfigError: something has changed; the coordinator hears the text, so it does not say what.
+        """
+        data, settings = self._data, msgspec.json.encode(self._spec)
+        texts = {"settings": np.frombuffer(settings, np.uint8), "secret": np.frombuffer(secret, np.uint8)}
+        digest = state_hash({"x": data.train_x, "y": data.train_y, **texts})
+        if self._record.held is None:
+            self._record.put(RoundSamples(0, digest, self._source.files))
+        elif self._record.held.digest != digest:
+            self._tell(data.notes)
+            raise ConfigError(
+                "[privacy] noise_multiplier: expected the train samples, settings and noise.secret that this device "
+                "began the run with, got others: put them back, or wait for the next run"
+            )
+
     def _take_samples(self, round: int) -> None:
         """Have the samples that are there when a round begins; one that is repeated has those it was begun with.
 
-        Samples without files stay the same for a whole task: its last round stands on record for all of it.
+        Samples without files stay the same for a whole task: its last round stands on record for all of it. With noise
+        all do for the whole run.
         """
         on_record = round if self._source.files is not None else self._plan.last_round(self._plan.task_of(round))
-        if on_record == self._round:
+        if self._adds_noise or on_record == self._round:
             return
         self._round, begun = on_record, self._record.held
         if begun is None or begun.round != on_record:
@@ -166,9 +190,8 @@ class Trainer:
             self._tell([f"round {round} goes on with other samples than it was begun with: {told}"])
 
     def _look_anew(self) -> None:
-        """Take what has come since the last look, and leave what has gone; noise counts for one set of samples."""
-        data = self._data if self._adds_noise else self._source.look()
-        if data is not self._data:
+        """Take what has come since the last look, and leave what has gone."""
+        if (data := self._source.look()) is not self._data:
             self._data = data
             self._participant.renew(data)
             self._tell(self._participant.notes)
@@ -226,11 +249,16 @@ class Trainer:
         return on_progress
 
     def _load_constants(self, digests: list[str], shelf: ConstantShelf) -> dict[str, Mapping[str, np.ndarray]]:
-        """Return the run's constants: from the shelf where it holds them, else as the coordinator sends them now."""
-        while shelf.missing(digests):
+        """Return the run's constants: from the shelf where it holds them, else as the coordinator sends them now.
+
+        Raises:
+            ConfigError: one that was on the shelf when the run began is gone.
+        """
+        while missing := shelf.missing(digests):
             constant, packed = self._receive()
-            assert isinstance(constant, Constant)
-            assert packed is not None
+            if not isinstance(constant, Constant) or packed is None:
+                expected = f"expected {len(digests)} run constants in its folder, {len(missing)} are gone"
+                raise ConfigError(f"[client] dir: {expected}; start the client again, and they are sent again")
             shelf.put(constant.name, constant.digest, unpack(packed).arrays)
         return dict(shelf.get(digest) for digest in digests)
 
@@ -242,13 +270,10 @@ def device_spec(spec: RunSpec, settings: ClientConfig) -> RunSpec:
     """Return the run as this device takes part in it: with its own net, device and threads where it names them.
 
     Raises:
-        ConfigError: the run names code outside the installed package that this device does not allow.
+        ConfigError: the run wants what this device does not allow, or a net that does not fit the run.
     """
     net = settings.model.name or spec.model.name_for(settings.data.index)
-    for name in (spec.method, spec.data.dataset, spec.data.partition, net):
-        if ":" in name and name not in settings.client.plugins:
-            wants = "[model] name wants" if name == settings.model.name else "the run wants"
-            raise ConfigError(f"{wants} {name!r}, which [client] plugins = {settings.client.plugins} does not allow")
+    check_consent(spec, settings, net)
     runs_own = spec.model.name_for(settings.data.index)
     if net != runs_own and find(spec.method).shares_model:
         raise ConfigError(f"[model] name = {net!r}: {spec.method} averages whole nets, and the run's is {runs_own!r}")

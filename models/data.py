@@ -31,6 +31,9 @@ _FAMILIES = {
 DATASETS = {name: f"models.datasets.{family}:load" for name, family in _FAMILIES.items()}
 """Where each data set is; `load` takes the `DataConfig` and returns a `Dataset`."""
 
+WHATEVER_IS_THERE = ("npz", "images")
+"""Those that are made of any files that lie in `[data] root`; the other ones are published, and known by name."""
+
 _NAMED_AT_MOST = 5
 """Samples that a note names; it counts them all."""
 

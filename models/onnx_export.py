@@ -25,7 +25,11 @@ _CALIBRATION_SAMPLES = 128
 
 
 def write_model(path: Path, graph: Any, rules: Mapping[str, LinearRule], about: Mapping[str, Any]) -> None:
-    """Write an ONNX model whose one output is `FEATURES`, with these rules and what is to be known about it."""
+    """Write an ONNX model whose one output is `FEATURES`, with these rules and what is to be known about it.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
     held = {name: rule for name, rule in rules.items() if len(rule.classes)}
     for name, rule in held.items():
         append_affine(graph, FEATURES, name, rule.weight_AD, rule.bias_A)
@@ -109,7 +113,10 @@ def _save(path: Path, graph: Any, text: str) -> None:
     graph.metadata_props.extend(kept)
     graph.metadata_props.add(key=METADATA_KEY, value=text)
     onnx.checker.check_model(graph)
-    path.write_bytes(graph.SerializeToString())
+    try:
+        path.write_bytes(graph.SerializeToString())
+    except OSError as error:
+        raise ConfigError(f"{path}: expected a file to write a model to: {error.strerror}") from None
 
 
 def _inner(name: str) -> str:

@@ -7,7 +7,8 @@ A sample's feature f is clipped to a norm of R, `clip_norm`. In units of R it th
 to the sum of squares, and 1 to the count: together a vector of a norm of sqrt(3) at most. Each entry, of every class of
 the label map (which of them a client has must not show either), gets Gaussian noise of `noise_multiplier` times that.
 So a release is a Gaussian mechanism with this multiplier, between neighbours of which one has one train sample more.
-What a client announces at join is one release, of counts alone, and then there may be one in each exchange.
+What a client announces at join is one release, of counts alone, and then there may be one in each exchange; its train
+samples must be the same in all of them, or there would be more.
 
 The noise follows from a secret that the client has made, so that a repeated attempt repeats it and nobody else knows
 it; and from all that is released, so that nothing else is said with the same noise: the difference would be exact.

@@ -34,7 +34,7 @@ class Started:
 
 
 def start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: ThrowAwayKeys | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: ThrowAwayKeys | None, *settings: str
 ) -> tuple[RunFolder, list[Started]]:
     started: list[Started] = []
 
@@ -43,7 +43,7 @@ def start(
         return started[-1]
 
     monkeypatch.setattr(subprocess, "Popen", popen)
-    config = load(None, [f"run.dir={tmp_path}", "data.num_clients=3"])
+    config = load(None, [f"run.dir={tmp_path}", "data.num_clients=3", *settings])
     folder = RunFolder.create(config, "20261128-000000")
     clients = Clients(config, tmp_path, folder, keys)
     clients.start("127.0.0.1:7071")
@@ -75,3 +75,24 @@ def test_without_encryption_there_are_no_keys(tmp_path: Path, monkeypatch: pytes
         config = client_config.load(Path(process.command[process.command.index("--config") + 1]), [])
         assert config.coordinator.security == "none"
         assert "--key-from-stdin" not in process.command
+
+
+@pytest.mark.parametrize(
+    ("settings", "paths", "downloads"),
+    [
+        ([], ["."], False),
+        (
+            ["data.root=mnist", "data.download=true", "model.weights=vit.safetensors"],
+            ["mnist", "vit.safetensors"],
+            True,
+        ),
+        (["data.indices=rows.npz", "model.path=net.onnx"], [".", "rows.npz", "net.onnx"], False),
+    ],
+)
+def test_the_clients_may_read_and_fetch_what_the_run_names_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: list[str], paths: list[str], downloads: bool
+) -> None:
+    _, started = start(tmp_path, monkeypatch, None, *settings)
+    for process in started:
+        client = client_config.load(Path(process.command[process.command.index("--config") + 1]), []).client
+        assert (client.paths, client.downloads) == (paths, downloads)

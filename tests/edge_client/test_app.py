@@ -17,7 +17,7 @@ from edge_client.config import load
 from tests.edge_client.session_driver import task, welcome
 from wire.encoding import encode, pack
 from wire.framing import joined
-from wire.messages import Standby
+from wire.messages import Ready, Standby
 from wire.payload import EMPTY
 
 
@@ -53,6 +53,27 @@ def test_a_task_goes_to_the_trainer_before_anything_is_measured(tmp_path: Path) 
         return done
 
     assert asyncio.run(main()) == ["sent", "task_came"]
+
+
+def test_run_constants_are_held_until_the_trainer_has_them_on_its_shelf(tmp_path: Path) -> None:
+    sent: list[list[bytes]] = []
+    trainer = cast("Any", SimpleNamespace(send=sent.append))
+    ready = [bytes(frame) for frame in encode(Ready(1, 1, 1, [1], 1, 1, 1))]
+
+    async def main() -> None:
+        with daemon(tmp_path) as app:
+            app._meter = cast("Any", Heard([]))
+            app._start_trainer = lambda: trainer  # type: ignore[method-assign]
+            app._incoming = [b"constant"]
+            app._pass_constant(session.PassConstant())
+            app._restart_trainer(session.RestartTrainer())
+            sent.append([b"-"])
+            app._task_frames = [b"task"]
+            app._on_made(ready)
+            app._restart_trainer(session.RestartTrainer())
+
+    asyncio.run(main())
+    assert sent == [[b"constant"], [b"-"], [b"task"]]
 
 
 def test_a_run_that_is_left_in_a_task_is_measured_no_more(tmp_path: Path) -> None:

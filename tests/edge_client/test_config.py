@@ -74,6 +74,10 @@ def test_addresses_to_call(address: str) -> None:
         ),
         ('schedule.hook="a \'"', '--set [schedule]: hook = "a \'": expected a command line (No closing quotation)'),
         ("schedule.hook_every_s=0", "--set [schedule]: hook_every_s = 0: expected `float` > 0"),
+        (
+            'client.paths=[""]',
+            "--set [client]: paths = '': expected a folder or a file, such as . for the one to start in",
+        ),
         ("data.index=-1", "--set [data]: index = -1: expected `int` >= 0"),
         ("data.index=one", "--set [data]: index = 'one': expected `int | null`, got `str`"),
         ("model.name=cmn", "--set [model]: unknown name 'cmn'; did you mean 'cnn'?"),

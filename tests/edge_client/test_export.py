@@ -37,6 +37,15 @@ def settings(tmp_path: Path) -> list[str]:
     return given
 
 
+@pytest.fixture
+def noisy(settings: list[str], tmp_path: Path) -> list[str]:
+    """Settings of a client that has finished a run with noise."""
+    model = ("model.name=onnx", f"model.path={tmp_path / 'backbone.onnx'}", "model.feature_dim=6")
+    run = load_run(None, [*model, "method.name=headcal", "privacy.noise_multiplier=4"])
+    _finish(run.spec("run-2", ["dark", "bright"]), load_client(None, settings))
+    return settings
+
+
 def _finish(spec: object, config: ClientConfig) -> None:
     """Leave behind what a trainer does after a run's last evaluation."""
     from models.spec import RunSpec
@@ -47,7 +56,8 @@ def _finish(spec: object, config: ClientConfig) -> None:
     shelf = ConstantShelf(client_folder(config))
     for (name, arrays), digest in zip(constants.items(), digests, strict=True):
         shelf.put(name, digest, arrays)
-    made = Participant(spec, methods.find(spec.method), "a", open_source(spec, config).look(), constants)
+    data = open_source(spec, config).look()
+    made = Participant(spec, methods.find(spec.method), "a", data, constants, secret=b"of this device")
     keep_final(client_folder(config), spec, digests, made.arrays())
 
 
@@ -77,6 +87,32 @@ def test_a_model_is_written_tested_and_used(
 def test_before_any_run_there_is_nothing_to_export(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(command(tmp_path, ["client.id=b", "data.index=0", f"client.dir={tmp_path}"])) == 2
     assert "no model of a finished run" in capsys.readouterr().err
+
+
+def test_the_model_of_a_run_with_noise_is_exported_as_any_other(
+    tmp_path: Path, noisy: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(command(tmp_path, noisy)) == 0, capsys.readouterr().err
+    assert "of 5 test samples" in capsys.readouterr().out
+
+
+def test_a_run_constant_that_is_kept_no_longer_is_asked_for_by_name(
+    tmp_path: Path, settings: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (constant,) = (tmp_path / "a" / "constants").iterdir()
+    for spoil in (lambda: constant.write_bytes(b"broken"), constant.unlink):
+        spoil()
+        assert cli.main(command(tmp_path, settings)) == 2
+        told = capsys.readouterr().err
+        assert str(constant) in told
+        assert "[client] keep_days and keep_mib say how long it is kept; take part in a run" in told
+
+
+def test_a_file_that_cannot_be_written_is_a_config_error(
+    tmp_path: Path, settings: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(command(tmp_path, settings, "--out", str(tmp_path / "nowhere" / "model.onnx"))) == 2
+    assert "nowhere/model.onnx: expected a file to write a model to: No such file" in capsys.readouterr().err
 
 
 def test_a_final_model_is_read_back(tmp_path: Path) -> None:

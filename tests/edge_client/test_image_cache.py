@@ -51,12 +51,36 @@ def test_a_file_is_read_once_until_it_changes(tmp_path: Path, monkeypatch: pytes
 def test_what_was_forgotten_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache, one, two = ImageCache(CONFIG), paint(tmp_path / "1.png", 1), paint(tmp_path / "2.png", 2)
     digests = [cache.digest(path) for path in (one, two)]
-    cache.forget_all_but([two])
+    cache.forget_others()
+    cache.digest(two)
+    cache.forget_others()
     with pytest.raises(KeyError):
         cache.pixels(digests[0])
     reads = count_reads(monkeypatch)
     assert [cache.digest(path) for path in (one, two)] == digests
     assert reads == [one]
+
+
+def test_a_file_that_stays_is_read_once_image_or_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, good, bad = ImageCache(CONFIG), paint(tmp_path / "1.png", 1), tmp_path / "2.png"
+    bad.write_bytes(b"junk")
+    reads = count_reads(monkeypatch)
+    for _ in range(3):
+        assert [cache.fault(cache.digest(path)) for path in (good, bad)] == ["", "not an image"]
+        cache.forget_others()
+    assert reads == [good, bad]
+
+
+def test_files_that_come_and_go_leave_nothing_behind(tmp_path: Path) -> None:
+    cache = ImageCache(CONFIG)
+    for number in range(10):
+        paths = [paint(tmp_path / f"{number}.png", number), tmp_path / f"junk-{number}.png"]
+        paths[1].write_bytes(b"junk %d" % number)
+        for path in paths:
+            cache.digest(path)
+            path.unlink()
+        cache.forget_others()
+    assert [len(held) for held in (cache._seen, cache._pixels, cache._faults, cache._asked)] == [2, 1, 1, 0]
 
 
 def test_pixels_can_be_shared(tmp_path: Path) -> None:

@@ -116,6 +116,18 @@ def test_if_nothing_has_changed_the_samples_are_the_same_object(tmp_path: Path) 
     assert folder.look().train_y.tolist() == [0, 1]
 
 
+def test_a_camera_that_gives_each_file_a_new_name_costs_no_memory(tmp_path: Path) -> None:
+    folder = opened(tmp_path)
+    for number in range(5):
+        image, junk = paint(tmp_path / f"cat/{number}.png", number), tmp_path / f"cat/cut-{number}.png"
+        junk.write_bytes(b"junk %d" % number)
+        assert len(folder.look().train_y) == 1
+        image.unlink()
+        junk.unlink()
+    cache = folder._cache
+    assert (len(cache._seen), len(cache._pixels), len(cache._faults)) == (2, 1, 1)
+
+
 def test_an_image_that_was_half_copied_counts_once_it_is_whole(tmp_path: Path) -> None:
     content = paint(tmp_path / "whole.png").read_bytes()
     (tmp_path / "cat").mkdir()
@@ -166,8 +178,8 @@ def test_a_round_that_is_repeated_has_the_images_it_was_begun_with(tmp_path: Pat
     data = again.look(begun_with)
     assert data.train_y.tolist() == [0, 1]
     assert data.notes[1:] == [
-        "1 of 3 images that the round was begun with are gone and are left out: cat/2.png",
-        "1 images that have come since the round began wait for the next one",
+        "1 of 3 images that the work was begun with are gone and are left out: cat/2.png",
+        "1 images that have come since the work began wait until it is over",
     ]
     assert again.look().train_y.tolist() == [0, 1, 2]
 

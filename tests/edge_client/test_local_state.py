@@ -18,7 +18,7 @@ from edge_client.local_state import (
     lock_folder,
     own_secret,
 )
-from models.checkpoint import CheckpointError, state_hash
+from models.checkpoint import state_hash
 from models.spec import ConfigError
 
 MASKS = {"kept": np.array([[0, 2], [1, 3]], np.int64)}
@@ -70,7 +70,7 @@ def test_unfinished_and_other_files_are_not_held(tmp_path: Path) -> None:
 
 
 def test_a_constant_that_is_not_here_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=DIGEST):
+    with pytest.raises(ConfigError, match=rf"{DIGEST}.*keep_days.*take part in a run that needs it"):
         ConstantShelf(tmp_path).get(DIGEST)
 
 

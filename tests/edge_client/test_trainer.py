@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import os
+from collections import deque
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
+import msgspec
 import numpy as np
 import pytest
 
 from coordinator.config import load as load_run
+from edge_client import commands
 from edge_client.config import load as load_client
 from edge_client.data_source import open_source
-from edge_client.trainer import device_spec
+from edge_client.local_state import ConstantShelf
+from edge_client.trainer import Trainer, device_spec
+from models.checkpoint import state_hash
 from models.spec import ConfigError, RunSpec
+from tests.edge_client.session_driver import task
+from wire.encoding import decode, encode, pack
+from wire.limits import PIPE_BYTES
+from wire.messages import Constant, Message, Ready
+from wire.payload import EMPTY, Payload, Tensor
 
 OWN = ("client.id=a", "data.index=0")
 
@@ -37,8 +50,119 @@ def test_code_that_the_device_does_not_allow_is_never_imported() -> None:
         device_spec(spec, load_client(None, OWN))
 
 
+def test_files_that_the_device_does_not_allow_are_refused_before_anything_is_read() -> None:
+    with pytest.raises(
+        ConfigError, match=r"\[data\] root = '/home', which \[client\] paths = \[\] does not allow; name it"
+    ):
+        device_spec(spec_of("data.dataset=images", "data.root=/home"), load_client(None, OWN))
+
+
 def test_nothing_is_held_out_of_a_devices_own_samples(tmp_path: Path) -> None:
     np.savez(tmp_path / "mine.npz", x=np.zeros((10, 3)), y=np.arange(10) % 2)
     client = load_client(None, ["client.id=a", "data.source=npz", f"data.root={tmp_path}/mine.npz"])
     data = open_source(spec_of("data.public_per_class=3"), client).look()
     assert len(data.train_y) + len(data.test_y) == 10
+
+
+MASKS = {"first": np.arange(3, dtype=np.float32), "second": np.ones(2, np.float32)}
+DIGESTS = [state_hash({name: array}) for name, array in MASKS.items()]
+
+
+def sent(name: str, digest: str) -> list[bytes]:
+    """Return a run constant as a daemon passes it on."""
+    payload = Payload({name: Tensor("f32", MASKS[name])})
+    return list(map(bytes, encode(Constant(1, name, digest), pack(payload))))
+
+
+def constants(folder: Path, *messages: list[bytes]) -> dict[str, Any]:
+    """Return the run constants of a trainer that is sent these messages, and no more."""
+    trainer = Trainer(cast("Any", SimpleNamespace(receive=deque(messages).popleft)))
+    return trainer._load_constants(DIGESTS, ConstantShelf(folder))
+
+
+def test_a_trainer_that_is_started_again_has_what_its_predecessor_was_sent(tmp_path: Path) -> None:
+    first, second = (sent(name, digest) for name, digest in zip(MASKS, DIGESTS, strict=True))
+    with pytest.raises(IndexError):  # killed when it has the first
+        constants(tmp_path, first)
+    made = constants(tmp_path, first, second)
+    assert constants(tmp_path).keys() == made.keys() == MASKS.keys()
+
+
+def test_run_constants_that_are_gone_are_not_waited_for(tmp_path: Path) -> None:
+    message = list(map(bytes, encode(task(), pack(EMPTY))))
+    with pytest.raises(ConfigError, match=r"\[client\] dir: expected 2 run constants in its folder, 2 are gone; start"):
+        constants(tmp_path, message)
+
+
+NOISY = ("method.name=tests.models.frozen_method:METHOD", "privacy.noise_multiplier=4", "data.test_fraction=0")
+
+
+def started(folder: Path, spec: RunSpec, *own: str) -> list[Message]:
+    """Return what a trainer says that is started for this run on a device, and is then told to leave."""
+    plugins = 'client.plugins=["tests.models.frozen_method:METHOD"]'
+    settings = load_client(None, ["client.id=a", f"client.dir={folder}", plugins, *own])
+    begin = commands.Begin(1, msgspec.to_builtins(spec), [], 1 << 20, msgspec.to_builtins(settings), "")
+    waiting, told = [encode(begin)], list[Any]()
+
+    def receive() -> list[bytes]:
+        if not waiting:
+            raise EOFError
+        return list(map(bytes, waiting.pop()))
+
+    trainer = Trainer(cast("Any", SimpleNamespace(receive=receive, send=told.append)))
+    trainer.serve()
+    os.close(trainer._lock)
+    return [decode(frames, commands.COMMANDS, PIPE_BYTES)[0] for frames in told]
+
+
+def counts(told: list[Message]) -> list[list[int]]:
+    return [message.class_counts for message in told if isinstance(message, Ready)]
+
+
+def save(path: Path, num: int) -> str:
+    np.savez(path, x=np.zeros((num, 3)), y=np.arange(num) % 2)
+    return f"data.root={path}"
+
+
+def refusal(told: list[Message]) -> str:
+    assert counts(told) == []
+    assert isinstance(told[-1], commands.Failed)
+    return told[-1].reason
+
+
+def test_with_noise_a_run_has_the_samples_of_its_first_start(tmp_path: Path) -> None:
+    spec, own = spec_of(*NOISY), ("data.source=npz", save(tmp_path / "mine.npz", 40))
+    (announced,) = counts(started(tmp_path, spec, *own))
+    assert counts(started(tmp_path, spec, *own)) == [announced]
+    save(tmp_path / "mine.npz", 41)
+    assert refusal(started(tmp_path, spec, *own)).startswith(
+        "[privacy] noise_multiplier: expected the train samples, settings and noise.secret that this device began"
+    )
+    assert len(counts(started(tmp_path, msgspec.structs.replace(spec, run_id="another"), *own))) == 1
+    save(tmp_path / "mine.npz", 40)
+    assert counts(started(tmp_path, spec, *own)) == [announced]
+
+
+def test_with_noise_nothing_else_may_change_that_the_noise_follows_from(tmp_path: Path) -> None:
+    spec, own = spec_of(*NOISY), ("data.source=npz", save(tmp_path / "mine.npz", 40))
+    (announced,) = counts(started(tmp_path, spec, *own))
+    assert "got others" in refusal(started(tmp_path, spec, *own, "training.threads=2"))
+    assert "got others" in refusal(started(tmp_path, spec, *own, "client.noise=seed"))
+    assert counts(started(tmp_path, spec, *own)) == [announced]
+    (tmp_path / "a" / "noise.secret").unlink()
+    assert "got others" in refusal(started(tmp_path, spec, *own))
+
+
+def test_with_noise_new_images_wait_for_the_next_run_and_none_may_be_missing(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    for value in range(20):
+        (tmp_path / "images" / "a").mkdir(parents=True, exist_ok=True)
+        image.new("L", (2, 2), value).save(tmp_path / "images" / "a" / f"{value}.png")
+    spec, own = spec_of(*NOISY), ("data.source=folder", f"data.root={tmp_path / 'images'}")
+    (announced,) = counts(started(tmp_path, spec, *own))
+    image.new("L", (2, 2), 99).save(tmp_path / "images" / "a" / "99.png")
+    assert counts(started(tmp_path, spec, *own)) == [announced]
+    (tmp_path / "images" / "a" / "7.png").unlink()
+    *notes, _ = told = started(tmp_path, spec, *own)
+    assert "a/7.png" not in refusal(told)
+    assert any("begun with are gone and are left out: a/7.png" in str(note) for note in notes)

@@ -39,8 +39,9 @@ class ServedRun:
     ) -> Process:
         """Start the client of an index, for one run or to stay; `name` tells it from another one of the same id."""
         client, name = client_id(index), name or client_id(index)
+        state, here = str(self.folder / "state"), str(self.folder)
         own: dict[str, dict[str, Any]] = {
-            "client": {"id": client, "dir": str(self.folder / "state"), "plugins": self._plugins()},
+            "client": {"id": client, "dir": state, "plugins": self._plugins(), "paths": [here]},
             "coordinator": {"address": address},
             "data": {"index": index},
         }

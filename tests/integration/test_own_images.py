@@ -46,7 +46,7 @@ def test_images_that_come_during_a_round_wait_for_the_next_even_if_the_client_is
     pairs.gates.shut(FIRST)
     paint(root, "b/4.png", 4)
     first = pairs.client(0, coordinator.address, data=own)
-    first.hear("1 images that have come since the round began wait for the next one\n")
+    first.hear("1 images that have come since the work began wait until it is over\n")
     pairs.gates.see(FIRST)
     pairs.gates.open(FIRST)
 
@@ -74,7 +74,7 @@ def test_a_folder_that_is_gone_costs_its_client_its_samples_and_nothing_else(pai
     pairs.gates.shut(FIRST)
     root.rename(pairs.folder / "unplugged")
     first = pairs.client(0, coordinator.address, data=own)
-    first.hear("1 of 1 images that the round was begun with are gone and are left out: a/1.png\n")
+    first.hear("1 of 1 images that the work was begun with are gone and are left out: a/1.png\n")
     pairs.gates.see(FIRST)
     pairs.gates.open(FIRST)
     first.hear("round 2 goes on with other samples than it was begun with: expected those of digest ")

@@ -42,8 +42,9 @@ class Ours(Contender):
     def start_client(self, index: int, port: int) -> None:
         """Start a client's daemon, which starts its trainer."""
         client = client_name(index)
+        allowed = {"plugins": [METHOD], "plugin_dir": str(job.PLUGINS), "paths": [str(self.folder)]}
         tables: dict[str, dict[str, Any]] = {
-            "client": {"id": client, "dir": "state", "plugins": [METHOD], "plugin_dir": str(job.PLUGINS)},
+            "client": {"id": client, "dir": "state", **allowed},
             "coordinator": {"address": f"127.0.0.1:{port}", "security": self.security},
             "data": {"index": index},
         }
