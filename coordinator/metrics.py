@@ -22,8 +22,8 @@ from coordinator.footprint import Footprints
 from coordinator.links import Link, Links, StoredLinks
 from coordinator.prediction import Prediction, RunFacts, classes_held, facts_of, predict, train_counts
 from coordinator.privacy import Releases
-from coordinator.report.summary import Totals, make_summary
 from coordinator.since_start import SinceStart
+from coordinator.summary import Totals, make_summary
 from coordinator.tally import (
     ClientLine,
     Cost,

@@ -12,14 +12,14 @@ from typing import Any, TextIO
 
 from coordinator.device import read_device
 from coordinator.holder import holder
-from coordinator.report.series import gather
-from coordinator.report.table import Row, aligned
-from coordinator.report.units import show_accuracy, show_bytes, show_seconds
-from coordinator.report.wire import told_of
 from coordinator.run_folder import RunFolder
+from coordinator.series import gather
 from coordinator.service.queue import queue_of
 from coordinator.stored import RoundRecord, read_devices, read_facts, read_links, read_position, read_rounds, reading
+from coordinator.table import Row, aligned
 from coordinator.tally import ClientLine, RoundLine, read_line
+from coordinator.units import show_accuracy, show_bytes, show_seconds
+from coordinator.wire_bytes import told_of
 from models.settings import read_toml
 
 CLEAR = "\x1b[H\x1b[2J"

@@ -20,9 +20,9 @@ from coordinator.report.chart import (
     scaled_axis,
 )
 from coordinator.report.prototype_map import Plane
-from coordinator.report.series import KINDS, PARTS, Point, Series
 from coordinator.report.timeline import COORDINATION, takes_of
-from coordinator.report.units import show_accuracy, show_bytes, show_mebibytes, show_seconds
+from coordinator.series import KINDS, PARTS, Point, Series
+from coordinator.units import show_accuracy, show_bytes, show_mebibytes, show_seconds
 
 NUM_STYLES = 8
 """Curves are told apart by so many colours and dashes; those of more begin again."""

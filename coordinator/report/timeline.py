@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from coordinator.durations import STAGES
-from coordinator.report.series import PARTS, Series
+from coordinator.series import PARTS, Series
 from coordinator.tally import ClientLine, ExchangeLine, RoundLine
 
 LINK, WAIT, AGGREGATE, MISSING, COORDINATION = "link and queue", "wait", "aggregate", "no update", "coordination"

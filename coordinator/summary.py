@@ -16,10 +16,10 @@ from coordinator.footprint import Footprints
 from coordinator.links import Link
 from coordinator.prediction import classes_held
 from coordinator.privacy import EXTRA, privacy_summary
-from coordinator.report.simulated import simulated_times
-from coordinator.report.wire import SOURCES, wire_source, wire_summary, wire_total
+from coordinator.simulated_time import simulated_times
 from coordinator.tally import Cost, Refusals, RoundLine, Traffic
 from coordinator.task_scores import TaskScores
+from coordinator.wire_bytes import SOURCES, wire_source, wire_summary, wire_total
 from models.methods.api import Method
 from models.spec import RunSpec
 from wire.messages import Ready
