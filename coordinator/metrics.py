@@ -12,12 +12,14 @@ last line is not known any more; what was refused, `since_start` tells.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from coordinator.accounts import ExchangeAccount, RoundAccount, finite
 from coordinator.accuracy import Accuracies
 from coordinator.durations import MeanDurations, duration_s
+from coordinator.evaluations import Examiner
 from coordinator.footprint import Footprints
 from coordinator.links import Link, Links, StoredLinks
 from coordinator.prediction import Prediction, RunFacts, classes_held, facts_of, predict, train_counts
@@ -32,6 +34,7 @@ from coordinator.tally import (
     Report,
     RoundLine,
     RoundView,
+    Score,
     Status,
     added,
     read_line,
@@ -41,8 +44,7 @@ from coordinator.task_scores import TaskScores
 from models.methods import read_config
 from models.methods.api import Facts, Method
 from models.spec import RunSpec
-from models.tasks import counters
-from wire.messages import Ready
+from wire.messages import Evaluation, Ready
 
 __all__ = ["Cost", "Ledger", "RoundView"]
 
@@ -73,11 +75,12 @@ class Ledger:
         self._num_late = 0
         self._accounts: dict[int, RoundAccount] = {}
         self._evaluation = RoundAccount()
-        self._counters = counters(method.rules, spec.plan)
+        self._examiner = Examiner(method.rules, spec.plan)
         self._accuracies = Accuracies(method.rules)
         self._tasks = TaskScores(method.rules, spec.plan)
         self._durations = MeanDurations()
         self._footprints = Footprints()
+        self._num_left_out: Counter[str] = Counter()
         self._releases = Releases()
         self._known_classes: set[int] = set()
         self._num_completed = 0
@@ -274,6 +277,7 @@ class Ledger:
             links=self._links.all(),
             durations=self._durations,
             footprints=self._footprints,
+            num_left_out=self._num_left_out,
             base=self._base,
             num_releases=self._num_releases() if self._spec.privacy.adds_noise else {},
         )
@@ -295,6 +299,7 @@ class Ledger:
             self._accuracies.book(line.client, line.evaluations, line.round, line.base)
             self._tasks.book(line.client, line.evaluations)
             self._footprints.book(line)
+            self._num_left_out[line.client] += line.num_left_out
             self._account_of(line).book(line)
             return
         self._forget_facts()
@@ -339,7 +344,10 @@ class Ledger:
                 return None
             return predict(self._method, exchange.index, self.facts(client), self._spec.wire.value_dtype)
 
-        return exchange.lines(predicted, self._counters, frozenset(tested - {0}), links)
+        def examined(client: str, evaluations: Sequence[Evaluation]) -> list[Score]:
+            return self._examiner.scores(evaluations, tested - {0}, self._announced.get(client))
+
+        return exchange.lines(predicted, examined, links)
 
     def _exchange_line(self, exchange: ExchangeAccount, metrics: Mapping[str, float], at: float) -> ExchangeLine:
         announced = [self._announced[client] for client in exchange.accepted if client in self._announced]

@@ -48,6 +48,7 @@ class Totals:
     links: Mapping[str, Link]
     durations: MeanDurations
     footprints: Footprints
+    num_left_out: Mapping[str, int]
     base: int
     num_releases: Mapping[str, int]
 
@@ -108,7 +109,11 @@ def make_summary(
         "energy": totals.footprints.energy(),
         "updates": {"accepted": totals.num_accepted, **msgspec.to_builtins(totals.refusals)},
         "clients": {
-            client: {**_client(ready), **totals.footprints.client(client)}
+            client: {
+                **_client(ready),
+                "num_evaluations_left_out": totals.num_left_out.get(client, 0),
+                **totals.footprints.client(client),
+            }
             for client, ready in sorted(totals.announced.items())
         },
         **privacy_summary(spec.privacy, totals.num_releases, mode),

@@ -187,6 +187,7 @@ class ClientLine(msgspec.Struct, frozen=True, tag_field="kind", tag="client"):
         wait_s: from the update's coming until those of others had come.
         client_peak_rss_bytes: peak memory of the daemon in this exchange, and so on.
         energy_j: what the device took from the task's coming until its update was made.
+        num_left_out: how many evaluations its client told that cannot be, see `evaluations.Examiner`.
     """
 
     round: int
@@ -211,6 +212,7 @@ class ClientLine(msgspec.Struct, frozen=True, tag_field="kind", tag="client"):
     gpu_peak_bytes: int | None = None
     energy_j: float | None = None
     evaluations: list[Score] = []
+    num_left_out: int = 0
 
     @property
     def work_s(self) -> float:

@@ -103,12 +103,26 @@ def test_a_score_told_twice_counts_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "impossible", [scored(9, 10, head=9), scored(0, 10, head=9), scored(1, 10, head=11), scored(1, 10, head=-1)]
+    "impossible", [scored(9, 10, head=9), scored(0, 10, head=9), scored(1, 10, head=11), scored(1, 10**9, head=10**9)]
 )
-def test_an_impossible_score_is_left_out(impossible: Any) -> None:
+def test_an_impossible_score_is_left_out_and_counted(impossible: Any) -> None:
+    """Ann has announced 10 test samples."""
     book = Book()
     book.round(1, 0, {}, {"ann": report(0, impossible), "bob": report(0, scored(1, 30, head=15))})
-    assert summary_of(book.ledger)["accuracy_by_rule"]["head"]["best"] == 0.5
+    summary, resumed = summary_of(book.ledger), ledger()
+    assert summary["accuracy_by_rule"]["head"]["best"] == 0.5
+    assert [summary["clients"][client]["num_evaluations_left_out"] for client in READY] == [1, 0]
+    resumed.replay([*book.exchange_lines, *book.round_lines])
+    assert summary_of(resumed) == summary
+
+
+def test_each_rule_has_the_samples_that_it_was_told_with() -> None:
+    """Ann's samples have changed before the next task, with which the global rule comes."""
+    book = Book()
+    book.round(1, 0, {}, {"ann": report(0, scored(1, 10, head=10))})
+    book.round(2, 10, {"ann": report(0, scored(1, 2, anchor=1))}, {"ann": report(0)})
+    by_rule = summary_of(book.ledger)["accuracy_by_rule"]
+    assert (by_rule["head"]["best"], by_rule["anchor"]["best"]) == (1.0, 0.5)
 
 
 def test_a_client_without_test_samples_weighs_nothing() -> None:
