@@ -12,6 +12,7 @@ from coordinator.prediction import Prediction
 from coordinator.tally import ClientLine, Cost, Report, Score, Traffic
 from wire.messages import Evaluation
 from wire.payload import Sizes
+from wire.timing import together_s
 
 Predict = Callable[[str], Prediction | None]
 """What an exchange of this client should cost, None if nothing is known of it."""
@@ -149,7 +150,7 @@ class RoundAccount:
     up: Traffic = NO_TRAFFIC
     down: Traffic = NO_TRAFFIC
     num_accepted: int = 0
-    work_s: dict[str, float] = field(default_factory=dict)
+    work_s: dict[str, float | None] = field(default_factory=dict)
     status: dict[str, str] = field(default_factory=dict)
     new_classes: set[int] = field(default_factory=set)
     metrics: dict[str, float | None] = field(default_factory=dict)
@@ -158,8 +159,9 @@ class RoundAccount:
         """Add one client's exchange."""
         self.up = self.up.plus(line.up)
         self.down = self.down.plus(line.down)
-        self.num_accepted += line.status == "accepted"
-        self.work_s[line.client] = self.work_s.get(line.client, 0.0) + line.work_s
+        if line.status == "accepted":
+            self.num_accepted += 1
+            self.work_s[line.client] = together_s(self.work_s.get(line.client, 0.0), line.work_s)
         self.status[line.client] = line.status
 
     @property
@@ -173,8 +175,11 @@ class RoundAccount:
         return len(self.status) - self.num_ok
 
     def coordination_s(self, round_s: float | None) -> float | None:
-        """Return what is left of the round's duration without its slowest client's work."""
-        return None if round_s is None else max(0.0, round_s - max(self.work_s.values(), default=0.0))
+        """Return what is left of the round's duration without its slowest client's work, if all have told theirs."""
+        known_s = [work_s for work_s in self.work_s.values() if work_s is not None]
+        if round_s is None or len(known_s) < len(self.work_s):
+            return None
+        return max(0.0, round_s - max(known_s, default=0.0))
 
 
 def finite(metrics: Mapping[str, float]) -> dict[str, float | None]:
