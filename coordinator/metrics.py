@@ -2,8 +2,9 @@
 
 Theory of operation. While an exchange is open, the ledger notes client by client what happens. When it closes, that
 becomes lines, and lines are all that the totals are made of: live and after a restart, when `replay` reads them back,
-the same code books the same lines. A round's own line holds the sums of its exchanges and takes their place, so an
-exchange that a failed round left open is counted too. The evaluation after the last round is counted apart.
+the same code books the same lines. Clients' lines of an exchange that a failed round left open come with that round's
+own line, which holds the sums of its exchanges and takes their place. The evaluation after the last round is counted
+apart.
 
 After a restart come `replay`, the announcements, and for an exchange in hand `round_opened(..., resumed=True)`,
 `exchange_opened`, and again the updates that the store holds of it, each with its task. What else was sent after the
@@ -199,19 +200,19 @@ class Ledger:
         global_hash: str,
         at: float,
         peaks: Mapping[str, int | None] | None = None,
-    ) -> str:
-        """End a round and return its line; what a failed one has sent in an open exchange is in it.
+    ) -> list[str]:
+        """End a round and return its lines: one per client of an exchange that a failed one left open, then its own.
 
         `peaks` are the coordinator's own of memory in this round, as the line names them.
         """
-        account = self._accounts.setdefault(round, RoundAccount())
-        for client_line in self._client_lines(self._exchange, self._links.all()) if self._exchange else []:
-            account.book(client_line)
-        self._exchange = None
+        self._accounts.setdefault(round, RoundAccount())
+        if self._exchange is not None:
+            self.exchange_closing(at)
         line = self._round_line(round, status, reason, global_hash, at, peaks or {})
-        self._round_opened_at = None
+        written, self._written = [*self._written, write_line(line)], []
+        self._exchange = self._round_opened_at = None
         self._book(line)
-        return write_line(line)
+        return written
 
     def links(self) -> StoredLinks:
         """Return what the kernel has counted by now, to be stored while the run goes on."""

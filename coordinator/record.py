@@ -303,22 +303,26 @@ class RunRecord:
         global_hash: str,
         state: Packed | None,
         accepted: Sequence[str],
-        line: str,
+        lines: Sequence[str],
     ) -> None:
-        """Store how a round ended; `state` is the server half after a completed one."""
+        """Store how a round ended.
+
+        `state` is the server half after a completed one, and the last of `lines` the round's own.
+        """
         self._pending.flush_updates()
         if status == "completed":
             self._start_state = state
+        *rows, line = lines
         record = RoundRecord(round, status, reason, global_hash, time.time(), 0.0, line)
         closing, self._closing = self._closing, None
 
         def close() -> None:
             if closing is not None:
                 closing()
-            self._store.close_round(record, accepted, None, None, lambda: None)
+            self._store.close_round(record, accepted, None, None, lambda: None, rows)
 
         self._pending.put(close)
-        self._metrics.write(f"{line}\n")
+        self._metrics.writelines(f"{line}\n" for line in lines)
 
     def write_histogram(self, spec: RunSpec, announced: Mapping[str, Ready]) -> None:
         """Write how many samples of each class each client announced, if that has changed."""

@@ -36,6 +36,15 @@ def test_a_run_that_goes_on_says_where_it_is(tmp_path: Path) -> None:
     assert status["clients"]["bob"]["status"] == "missing"
 
 
+def test_a_round_that_failed_says_who_answered_and_who_did_not(tmp_path: Path) -> None:
+    recorded = RecordedRun(tmp_path)
+    recorded.fail(3, 20.0)
+    status = read_status(recorded.settle().path)
+    recorded.leave()
+    told = {client: (line["round"], line["status"]) for client, line in status["clients"].items()}
+    assert told == {"ann": (3, "accepted"), "bob": (3, "missing")}
+
+
 def test_a_run_that_was_killed_says_how_it_goes_on(tmp_path: Path) -> None:
     recorded = RecordedRun(tmp_path, mode="serve")
     goes_on = format_status(read_status(recorded.settle().path))

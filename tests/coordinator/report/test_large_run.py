@@ -50,7 +50,7 @@ def round_lines(ledger: Ledger, clients: list[str], round: int) -> list[str]:
             ledger.update_accepted(client, UPDATE, told, at + 1 + number / 100)
         lines += ledger.exchange_closed({}, at + 2)
         at += 2
-    return [*lines, ledger.round_closed(round, "completed", "", f"hash{round}", at)]
+    return [*lines, *ledger.round_closed(round, "completed", "", f"hash{round}", at)]
 
 
 def test_the_page_of_a_large_run_is_small_and_whole(tmp_path: Path) -> None:
