@@ -196,6 +196,10 @@ class RunRecord:
         """Store what the clients who do not work now wait for."""
         self._store.put_meta("waiting", json.dumps(waits_for))
 
+    def put_presence(self, waits_for: str, heard_at_s: Mapping[str, float]) -> None:
+        """Store what the run waits for, and when each client here was last heard, in seconds since the epoch."""
+        self._store.put_meta("presence", json.dumps({"waits_for": waits_for, "heard_at_s": heard_at_s}))
+
     def put_device(self, client: str, profile: Mapping[str, Any]) -> None:
         """Store what a client says of its device, if that is news."""
         if self._devices.get(client) != profile:
