@@ -23,7 +23,7 @@ from coordinator.durations import MeanDurations, duration_s
 from coordinator.evaluations import Examiner
 from coordinator.footprint import Footprints
 from coordinator.links import Link, Links, StoredLinks
-from coordinator.prediction import Prediction, RunFacts, classes_held, facts_of, predict, train_counts
+from coordinator.prediction import Announcements, RunFacts, classes_held, train_counts
 from coordinator.privacy import Releases
 from coordinator.since_start import SinceStart
 from coordinator.summary import Totals, make_summary
@@ -68,9 +68,7 @@ class Ledger:
         """Where the simulated clock stood when a line was last booked."""
         self._method = method
         self._config = read_config(method, spec.method_config)
-        self._announced: dict[str, Ready] = {}
-        self._facts: dict[str, Facts] = {}
-        self._run_facts: RunFacts | None = None
+        self._announced = Announcements(spec, method, self._run_facts)
         self._clients: set[str] = set()
         self._rounds: dict[int, RoundLine] = {}
         self._num_late = 0
@@ -97,8 +95,7 @@ class Ledger:
     def announce(self, client: str, ready: Ready) -> None:
         """Take in what a client says of itself; the latest word holds."""
         self._clients.add(client)
-        self._announced[client] = ready
-        self._facts.pop(client, None)
+        self._announced.take(client, ready)
 
     def device(self, client: str, profile: Mapping[str, Any]) -> None:
         """Take in what a client says of its device, before any line of it; the latest word holds."""
@@ -110,24 +107,17 @@ class Ledger:
         Raises:
             KeyError: the client has not announced itself.
         """
-        if client not in self._facts:
-            self._run_facts = self._run_facts or self._facts_of_run()
-            self._facts[client] = facts_of(self._spec, self._announced[client], self._run_facts)
-        return self._facts[client]
+        return self._announced.facts(client)
 
-    def _facts_of_run(self) -> RunFacts:
+    def _run_facts(self) -> RunFacts:
         round = self._exchange.round if self._exchange is not None else 0
         account = self._accounts.get(round, RoundAccount())
         known = self._known_classes | account.new_classes
         return RunFacts(self._config, known, self._base, round, self._num_completed, account.metrics)
 
-    def _forget_facts(self) -> None:
-        self._facts.clear()
-        self._run_facts = None
-
     def num_train(self, clients: Collection[str]) -> int:
         """Return how many train samples these clients have announced."""
-        return sum(self._announced[client].num_train for client in clients)
+        return sum(self._announced.readies[client].num_train for client in clients)
 
     @property
     def known_classes(self) -> frozenset[int]:
@@ -150,7 +140,7 @@ class Ledger:
         """Begin an exchange with these clients; what the kernel counted of one before a restart is not known."""
         name = "evaluation" if self._is_evaluation(exchange_index) else self._method.exchanges[exchange_index].name
         where = (round, exchange_index, name, self._base, cohort, at)
-        self._forget_facts()
+        self._announced.forget_facts()
         self._exchange = ExchangeAccount(*where) if resumed else ExchangeAccount(*where, self._links.link)
         if not resumed:
             self._links.exchange_opened()
@@ -272,7 +262,7 @@ class Ledger:
             init=self.since_start.init,
             refusals=self.since_start.refusals,
             clients=sorted(self._clients),
-            announced=self._announced,
+            announced=self._announced.readies,
             accuracies=self._accuracies,
             tasks=self._tasks,
             links=self._links.all(),
@@ -303,7 +293,7 @@ class Ledger:
             self._num_left_out[line.client] += line.num_left_out
             self._account_of(line).book(line)
             return
-        self._forget_facts()
+        self._announced.forget_facts()
         self.since_start.replay(line)
         if line.simulated_at_s is not None:
             self.simulated_at_s = max(line.simulated_at_s, self.simulated_at_s or 0.0)
@@ -340,18 +330,14 @@ class Ledger:
     def _client_lines(self, exchange: ExchangeAccount, links: Mapping[str, Link]) -> list[ClientLine]:
         tested = {self._base} if self._is_evaluation(exchange.index) else {self._base, exchange.round}
 
-        def predicted(client: str) -> Prediction | None:
-            if client not in self._announced:
-                return None
-            return predict(self._method, exchange.index, self.facts(client), self._spec.wire.value_dtype)
-
         def examined(client: str, evaluations: Sequence[Evaluation]) -> list[Score]:
-            return self._examiner.scores(evaluations, tested - {0}, self._announced.get(client))
+            return self._examiner.scores(evaluations, tested - {0}, self._announced.readies.get(client))
 
-        return exchange.lines(predicted, examined, links)
+        return exchange.lines(lambda client: self._announced.prediction(client, exchange.index), examined, links)
 
     def _exchange_line(self, exchange: ExchangeAccount, metrics: Mapping[str, float], at: float) -> ExchangeLine:
-        announced = [self._announced[client] for client in exchange.accepted if client in self._announced]
+        readies = self._announced.readies
+        announced = [readies[client] for client in exchange.accepted if client in readies]
         counts = [train_counts(self._spec, ready, exchange.round) for ready in announced]
         held = {label for each in counts for label in classes_held(each)}
         return ExchangeLine(
