@@ -154,7 +154,7 @@ class Report(NamedTuple):
 
     @property
     def work_s(self) -> float | None:
-        """What the client itself worked, in seconds."""
+        """What the client itself worked, in seconds, None if a part of that is not known."""
         return together_s(self.train_s, self.evaluate_s, self.checkpoint_s, self.encode_s)
 
     @classmethod
@@ -216,7 +216,7 @@ class ClientLine(msgspec.Struct, frozen=True, tag_field="kind", tag="client"):
 
     @property
     def work_s(self) -> float | None:
-        """What the client itself took, in seconds."""
+        """What the client itself took, in seconds, None if a part of that is not known."""
         return together_s(self.train_s, self.evaluate_s, self.checkpoint_s, self.encode_s)
 
 

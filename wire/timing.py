@@ -55,7 +55,7 @@ class Timing(NamedTuple):
 
     @property
     def work_s(self) -> float | None:
-        """Training, testing, checkpoints and encoding together, in seconds."""
+        """Training, testing, checkpoints and encoding together, in seconds, None if one of them is not known."""
         return together_s(*map(seconds, self[:4]))
 
     def frame(self) -> bytes:
