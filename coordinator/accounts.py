@@ -10,10 +10,15 @@ from coordinator.durations import Moments, duration_s, durations_of
 from coordinator.links import Link
 from coordinator.prediction import Prediction
 from coordinator.tally import ClientLine, Cost, Report, Score, Traffic
+from wire.messages import Evaluation
 from wire.payload import Sizes
+from wire.timing import together_s
 
 Predict = Callable[[str], Prediction | None]
 """What an exchange of this client should cost, None if nothing is known of it."""
+
+Examine = Callable[[str, Sequence[Evaluation]], list[Score]]
+"""Which of the evaluations that this client tells can be."""
 
 LinkOf = Callable[[str], Link | None]
 """What the kernel has counted of this client by now, None if it does not say."""
@@ -96,24 +101,15 @@ class ExchangeAccount:
         """Return for how long the server half has worked by now."""
         return duration_s(self._closing_at, at)
 
-    def lines(
-        self, predict: Predict, rules: Sequence[str], bookable: frozenset[int], links: Mapping[str, Link]
-    ) -> list[ClientLine]:
-        """Return one line per client.
-
-        Args:
-            predict: see `Predict`.
-            rules: what was counted, by whose index a report names it; see `models.tasks.counters`.
-            bookable: the rounds whose models can have been tested; scores of others are left out.
-            links: what the kernel has counted by now.
-        """
+    def lines(self, predict: Predict, examine: Examine, links: Mapping[str, Link]) -> list[ClientLine]:
+        """Return one line per client; `links` are what the kernel has counted by now."""
         return [
-            self._line(client, entry, predict(client), _scores(entry.report, rules, bookable), links.get(client))
+            self._line(client, entry, predict(client), examine(client, entry.report.evaluations), links.get(client))
             for client, entry in self._entries.items()
         ]
 
     def _line(
-        self, client: str, entry: Entry, predicted: Prediction | None, evaluations: list[Score], link: Link | None
+        self, client: str, entry: Entry, predicted: Prediction | None, scores: list[Score], link: Link | None
     ) -> ClientLine:
         came, report = entry.accepted, entry.report
         up, down = _counted(entry, link)
@@ -142,7 +138,8 @@ class ExchangeAccount:
             trainer_peak_rss_bytes=report.trainer_peak_rss_bytes,
             gpu_peak_bytes=report.gpu_peak_bytes,
             energy_j=report.energy_j,
-            evaluations=evaluations,
+            evaluations=scores,
+            num_left_out=len(report.evaluations) - len(scores),
         )
 
 
@@ -153,7 +150,7 @@ class RoundAccount:
     up: Traffic = NO_TRAFFIC
     down: Traffic = NO_TRAFFIC
     num_accepted: int = 0
-    work_s: dict[str, float] = field(default_factory=dict)
+    work_s: dict[str, float | None] = field(default_factory=dict)
     status: dict[str, str] = field(default_factory=dict)
     new_classes: set[int] = field(default_factory=set)
     metrics: dict[str, float | None] = field(default_factory=dict)
@@ -162,8 +159,9 @@ class RoundAccount:
         """Add one client's exchange."""
         self.up = self.up.plus(line.up)
         self.down = self.down.plus(line.down)
-        self.num_accepted += line.status == "accepted"
-        self.work_s[line.client] = self.work_s.get(line.client, 0.0) + line.work_s
+        if line.status == "accepted":
+            self.num_accepted += 1
+            self.work_s[line.client] = together_s(self.work_s.get(line.client, 0.0), line.work_s)
         self.status[line.client] = line.status
 
     @property
@@ -177,8 +175,11 @@ class RoundAccount:
         return len(self.status) - self.num_ok
 
     def coordination_s(self, round_s: float | None) -> float | None:
-        """Return what is left of the round's duration without its slowest client's work."""
-        return None if round_s is None else max(0.0, round_s - max(self.work_s.values(), default=0.0))
+        """Return what is left of the round's duration without its slowest client's work, if all have told theirs."""
+        known_s = [work_s for work_s in self.work_s.values() if work_s is not None]
+        if round_s is None or len(known_s) < len(self.work_s):
+            return None
+        return max(0.0, round_s - max(known_s, default=0.0))
 
 
 def finite(metrics: Mapping[str, float]) -> dict[str, float | None]:
@@ -199,17 +200,3 @@ def _beside(measured: Traffic, predicted: Sizes | None) -> Traffic:
     """Put the prediction beside what was measured."""
     elements, payload_bytes = predicted or (None, None)
     return measured.plus(Traffic(predicted_elements=elements, predicted_payload_bytes=payload_bytes))
-
-
-def _scores(report: Report, rules: Sequence[str], bookable: frozenset[int]) -> list[Score]:
-    """Return a report's evaluations with their rules named, those that cannot be left out."""
-    scores = []
-    for evaluation in report.evaluations:
-        counts = {
-            rules[index]: count
-            for index, count in evaluation.correct.items()
-            if 0 <= index < len(rules) and 0 <= count <= evaluation.num_test
-        }
-        if evaluation.round in bookable and counts:
-            scores.append(Score(evaluation.round, evaluation.num_test, counts))
-    return scores

@@ -14,6 +14,17 @@ from typing import NamedTuple
 from coordinator.tally import Score
 
 
+class Share(NamedTuple):
+    """How many of one client's test samples a rule got right; each has its own, as samples may change between two."""
+
+    correct: int
+    num_test: int
+
+
+Shares = Mapping[str, Share]
+"""What one client has reported of a round in all, by rule."""
+
+
 class Total(NamedTuple):
     """One rule in one round: over all samples, and the sum of the clients' own accuracies."""
 
@@ -47,7 +58,7 @@ class Accuracies:
     def __init__(self, rules: Sequence[str]) -> None:
         self._totals: dict[str, dict[int, Total]] = {rule: {} for rule in rules}
         self._latest: dict[str, dict[str, float]] = {rule: {} for rule in rules}
-        self._pending: dict[int, dict[str, Score]] = {}
+        self._pending: dict[int, dict[str, Shares]] = {}
 
     def book(self, client: str, scores: Sequence[Score], round: int, base: int) -> None:
         """Take in what a client reported in `round`, when `base` was the last completed one."""
@@ -83,10 +94,10 @@ class Accuracies:
         """Add up the rounds before `base`, to which nothing more comes, and drop failed ones."""
         for booked in sorted(self._pending):
             if booked < base:
-                scores = self._pending.pop(booked)
+                shares = self._pending.pop(booked)
                 for rule, totals in self._totals.items():
-                    self._latest[rule].update(accuracies_of(rule, scores))
-                    if total := total_of(rule, scores):
+                    self._latest[rule].update(accuracies_of(rule, shares))
+                    if total := total_of(rule, shares):
                         totals[booked] = total
             elif base < booked < round:
                 del self._pending[booked]
@@ -96,31 +107,31 @@ class Accuracies:
         yield from self._pending_totals(rule, base)
 
     def _pending_totals(self, rule: str, base: int) -> Iterator[tuple[int, Total]]:
-        for booked, scores in self._pending.items():
-            if booked <= base and (total := total_of(rule, scores)):
+        for booked, shares in self._pending.items():
+            if booked <= base and (total := total_of(rule, shares)):
                 yield booked, total
 
 
-def merged(held: Score | None, score: Score) -> Score:
+def merged(held: Shares | None, score: Score) -> Shares:
     """Return what a client has reported of a round in all, its latest word included."""
-    return Score(score.round, score.num_test, {**(held.correct if held else {}), **score.correct})
+    return {**(held or {}), **{rule: Share(correct, score.num_test) for rule, correct in score.correct.items()}}
 
 
-def accuracies_of(rule: str, scores: Mapping[str, Score]) -> dict[str, float]:
+def accuracies_of(rule: str, shares: Mapping[str, Shares]) -> dict[str, float]:
     """Return each client's accuracy by a rule, of those that have tested it."""
-    return {
-        client: score.correct[rule] / score.num_test
-        for client, score in scores.items()
-        if rule in score.correct and score.num_test
-    }
+    return {client: share.correct / share.num_test for client, share in _tested(rule, shares).items()}
 
 
-def total_of(rule: str, scores: Mapping[str, Score]) -> Total | None:
+def total_of(rule: str, shares: Mapping[str, Shares]) -> Total | None:
     """Return one round's total, nothing if nobody has tested this rule."""
-    accuracies = accuracies_of(rule, scores)
-    if not accuracies:
+    tested = _tested(rule, shares)
+    if not tested:
         return None
-    counted = [scores[client] for client in sorted(accuracies)]
-    correct = sum(score.correct[rule] for score in counted)
+    num_test = sum(share.num_test for share in tested.values())
+    accuracies = accuracies_of(rule, shares)
     accuracy_sum = sum(accuracies[client] for client in sorted(accuracies))
-    return Total(correct, sum(score.num_test for score in counted), accuracy_sum, len(counted))
+    return Total(sum(share.correct for share in tested.values()), num_test, accuracy_sum, len(tested))
+
+
+def _tested(rule: str, shares: Mapping[str, Shares]) -> dict[str, Share]:
+    return {client: of[rule] for client, of in shares.items() if rule in of and of[rule].num_test}

@@ -25,11 +25,11 @@ from coordinator.keys import load_keys
 from coordinator.loopback_clients import Clients
 from coordinator.privacy import require_accounting
 from coordinator.record import RunRecord
-from coordinator.report.table import final_table
 from coordinator.run_folder import RunFolder
 from coordinator.schema import settle
 from coordinator.start import read_start
 from coordinator.store import StoreError
+from coordinator.table import final_table
 from models.data import dataset_classes
 from models.spec import ConfigError, RunSpec
 from wire.exit_codes import ExitCode

@@ -21,8 +21,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from coordinator.report.table import Row, aligned
-from coordinator.report.units import show_accuracy, show_bytes
 from coordinator.run_folder import RunFolder
 from coordinator.service.orders import (
     ANSWERS,
@@ -41,7 +39,9 @@ from coordinator.service.orders import (
     length_of,
     to_bytes,
 )
+from coordinator.table import Row, aligned
 from coordinator.tally import RoundLine, read_line
+from coordinator.units import show_accuracy, show_bytes
 from models.settings import read_toml, source_of
 from models.spec import ConfigError
 from wire.errors import EncodeError, WireError

@@ -246,9 +246,9 @@ class Conductor:
         self, status: Literal["completed", "failed"], round: int, reason: str, accepted: Sequence[str]
     ) -> None:
         peaks = self._take_peaks()
-        line = self._ledger.round_closed(round, status, reason, self._half.global_hash, self._now(), peaks)
+        lines = self._ledger.round_closed(round, status, reason, self._half.global_hash, self._now(), peaks)
         state = self._half.state if status == "completed" else None
-        self._record.close_round(status, round, reason, self._half.global_hash, state, accepted, line)
+        self._record.close_round(status, round, reason, self._half.global_hash, state, accepted, lines)
         reach("round.closed")
         self._untold.append(round)
         self._telling.begin()

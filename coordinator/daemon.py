@@ -145,7 +145,7 @@ class Coordinator:
             self._display.note(f"the run goes on in round {self._rounds.round}, exchange {self._rounds.exchange}")
         self._display.note(f"listening on {self._door.address}")
         self._service.ready(self._loop)
-        waiting = tell_waiting(self._rounds, lambda: self._lobby.clients, self._display.note)
+        waiting = tell_waiting(self._rounds, self._lobby.heard_at, self._display.note, self._record.put_presence)
         tasks = [self._loop.create_task(self._work()), self._loop.create_task(waiting)]
         if clients is not None and self._rounds.conclusion() is None:
             clients.start(self._door.address)

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, cast
 
 from coordinator.outlet import Outlet
-from coordinator.report.units import show_accuracy, show_bytes, show_seconds
 from coordinator.tally import RoundView
+from coordinator.units import show_accuracy, show_bytes, show_seconds
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from coordinator.tally import ClientLine, ExchangeLine, Report
+from wire.timing import together_s
 
 STAGES = ("queue", "downlink", "train", "evaluate", "checkpoint", "encode", "uplink", "wait")
 """What a client's exchange consists of, in the order in which it happens; each is `<part>_s` of its line."""
@@ -40,9 +41,10 @@ def durations_of(moments: Moments, report: Report, down_bytes: int, up_bytes: in
     """Return the durations of an exchange; those that the client has a part in are known if it told its own."""
     turnaround_s = duration_s(moments.sent_at, moments.accepted_at)
     wait_s = duration_s(moments.accepted_at, moments.closing_at)
-    if moments.sent_at is None or turnaround_s is None or report.held_s is None:
+    if turnaround_s is None or report.held_s is None:
         return Durations(turnaround_s, None, None, None, wait_s)
-    queue_s = moments.sent_at - moments.opened_at + max(0.0, report.held_s - report.work_s)
+    idle_s = None if report.work_s is None else max(0.0, report.held_s - report.work_s)
+    queue_s = together_s(duration_s(moments.opened_at, moments.sent_at), idle_s)
     down_s, up_s = split_travel(turnaround_s - report.held_s, down_bytes, up_bytes, rtt_s or 0.0)
     return Durations(turnaround_s, queue_s, down_s, up_s, wait_s)
 

@@ -12,12 +12,15 @@ PEAKS = ("client_peak_rss_bytes", "trainer_peak_rss_bytes", "gpu_peak_bytes")
 
 
 class Footprint:
-    """One client's: its largest peaks, and its energy in the exchanges in which it was measured."""
+    """One client's: its largest peaks, and its energy in the exchanges in which it was measured.
+
+    `unmeasured` says why it was not in others for which the client had a task.
+    """
 
     def __init__(self) -> None:
         self.peaks: dict[str, int | None] = dict.fromkeys(PEAKS)
         self.measured_j: float | None = None
-        self.is_whole = True
+        self.unmeasured = ""
 
     def book(self, line: ClientLine) -> None:
         """Add one exchange."""
@@ -26,7 +29,9 @@ class Footprint:
         if line.energy_j is not None:
             self.measured_j = (self.measured_j or 0.0) + line.energy_j
         elif line.status == "accepted":
-            self.is_whole = False
+            self.unmeasured = "its sensors did not answer all the time"
+        elif line.down.encoded_bytes:
+            self.unmeasured = self.unmeasured or "it has not answered every task"
 
 
 class Footprints:
@@ -65,13 +70,13 @@ class Footprints:
         """Return the energy of all devices: in whole if all of it was measured, and as far as it was."""
         parts = [found.measured_j for found in self._clients.values()]
         measured_j = None if all(part is None for part in parts) else self._closed_j + sum(self._by_host.values())
-        is_whole = all(found.is_whole for found in self._clients.values())
+        is_whole = not any(found.unmeasured for found in self._clients.values())
         return {"total_j": measured_j if is_whole else None, "measured_j": measured_j}
 
     def energy_reason(self) -> str:
         """Return why the energy of a run is not known."""
         for client, found in sorted(self._clients.items()):
-            if not found.is_whole:
+            if found.unmeasured:
                 reason = self.devices.get(client, {}).get("energy_reason")
-                return f"{client}: {reason or 'its sensors did not answer all the time'}"
+                return f"{client}: {reason or found.unmeasured}"
         return "no client has measured any"

@@ -92,6 +92,10 @@ class Lobby:
         """The ids of those who are connected."""
         return sorted(self._membership.members)
 
+    def heard_at(self) -> dict[str, float]:
+        """Return when each of those who are connected was last heard."""
+        return {client: member.heard_at for client, member in self._membership.members.items()}
+
     def has(self, client: str) -> bool:
         """Say whether this client is connected."""
         return client in self._membership.members

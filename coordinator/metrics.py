@@ -2,8 +2,9 @@
 
 Theory of operation. While an exchange is open, the ledger notes client by client what happens. When it closes, that
 becomes lines, and lines are all that the totals are made of: live and after a restart, when `replay` reads them back,
-the same code books the same lines. A round's own line holds the sums of its exchanges and takes their place, so an
-exchange that a failed round left open is counted too. The evaluation after the last round is counted apart.
+the same code books the same lines. Clients' lines of an exchange that a failed round left open come with that round's
+own line, which holds the sums of its exchanges and takes their place. The evaluation after the last round is counted
+apart.
 
 After a restart come `replay`, the announcements, and for an exchange in hand `round_opened(..., resumed=True)`,
 `exchange_opened`, and again the updates that the store holds of it, each with its task. What else was sent after the
@@ -12,18 +13,20 @@ last line is not known any more; what was refused, `since_start` tells.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from coordinator.accounts import ExchangeAccount, RoundAccount, finite
 from coordinator.accuracy import Accuracies
 from coordinator.durations import MeanDurations, duration_s
+from coordinator.evaluations import Examiner
 from coordinator.footprint import Footprints
 from coordinator.links import Link, Links, StoredLinks
-from coordinator.prediction import Prediction, RunFacts, classes_held, facts_of, predict, train_counts
+from coordinator.prediction import Announcements, RunFacts, classes_held, train_counts
 from coordinator.privacy import Releases
-from coordinator.report.summary import Totals, make_summary
 from coordinator.since_start import SinceStart
+from coordinator.summary import Totals, make_summary
 from coordinator.tally import (
     ClientLine,
     Cost,
@@ -32,6 +35,7 @@ from coordinator.tally import (
     Report,
     RoundLine,
     RoundView,
+    Score,
     Status,
     added,
     read_line,
@@ -41,8 +45,7 @@ from coordinator.task_scores import TaskScores
 from models.methods import read_config
 from models.methods.api import Facts, Method
 from models.spec import RunSpec
-from models.tasks import counters
-from wire.messages import Ready
+from wire.messages import Evaluation, Ready
 
 __all__ = ["Cost", "Ledger", "RoundView"]
 
@@ -65,19 +68,18 @@ class Ledger:
         """Where the simulated clock stood when a line was last booked."""
         self._method = method
         self._config = read_config(method, spec.method_config)
-        self._announced: dict[str, Ready] = {}
-        self._facts: dict[str, Facts] = {}
-        self._run_facts: RunFacts | None = None
+        self._announced = Announcements(spec, method, self._run_facts)
         self._clients: set[str] = set()
         self._rounds: dict[int, RoundLine] = {}
         self._num_late = 0
         self._accounts: dict[int, RoundAccount] = {}
         self._evaluation = RoundAccount()
-        self._counters = counters(method.rules, spec.plan)
+        self._examiner = Examiner(method.rules, spec.plan)
         self._accuracies = Accuracies(method.rules)
         self._tasks = TaskScores(method.rules, spec.plan)
         self._durations = MeanDurations()
         self._footprints = Footprints()
+        self._num_left_out: Counter[str] = Counter()
         self._releases = Releases()
         self._known_classes: set[int] = set()
         self._num_completed = 0
@@ -93,8 +95,7 @@ class Ledger:
     def announce(self, client: str, ready: Ready) -> None:
         """Take in what a client says of itself; the latest word holds."""
         self._clients.add(client)
-        self._announced[client] = ready
-        self._facts.pop(client, None)
+        self._announced.take(client, ready)
 
     def device(self, client: str, profile: Mapping[str, Any]) -> None:
         """Take in what a client says of its device, before any line of it; the latest word holds."""
@@ -106,24 +107,17 @@ class Ledger:
         Raises:
             KeyError: the client has not announced itself.
         """
-        if client not in self._facts:
-            self._run_facts = self._run_facts or self._facts_of_run()
-            self._facts[client] = facts_of(self._spec, self._announced[client], self._run_facts)
-        return self._facts[client]
+        return self._announced.facts(client)
 
-    def _facts_of_run(self) -> RunFacts:
+    def _run_facts(self) -> RunFacts:
         round = self._exchange.round if self._exchange is not None else 0
         account = self._accounts.get(round, RoundAccount())
         known = self._known_classes | account.new_classes
         return RunFacts(self._config, known, self._base, round, self._num_completed, account.metrics)
 
-    def _forget_facts(self) -> None:
-        self._facts.clear()
-        self._run_facts = None
-
     def num_train(self, clients: Collection[str]) -> int:
         """Return how many train samples these clients have announced."""
-        return sum(self._announced[client].num_train for client in clients)
+        return sum(self._announced.readies[client].num_train for client in clients)
 
     @property
     def known_classes(self) -> frozenset[int]:
@@ -146,7 +140,7 @@ class Ledger:
         """Begin an exchange with these clients; what the kernel counted of one before a restart is not known."""
         name = "evaluation" if self._is_evaluation(exchange_index) else self._method.exchanges[exchange_index].name
         where = (round, exchange_index, name, self._base, cohort, at)
-        self._forget_facts()
+        self._announced.forget_facts()
         self._exchange = ExchangeAccount(*where) if resumed else ExchangeAccount(*where, self._links.link)
         if not resumed:
             self._links.exchange_opened()
@@ -196,19 +190,19 @@ class Ledger:
         global_hash: str,
         at: float,
         peaks: Mapping[str, int | None] | None = None,
-    ) -> str:
-        """End a round and return its line; what a failed one has sent in an open exchange is in it.
+    ) -> list[str]:
+        """End a round and return its lines: one per client of an exchange that a failed one left open, then its own.
 
         `peaks` are the coordinator's own of memory in this round, as the line names them.
         """
-        account = self._accounts.setdefault(round, RoundAccount())
-        for client_line in self._client_lines(self._exchange, self._links.all()) if self._exchange else []:
-            account.book(client_line)
-        self._exchange = None
+        self._accounts.setdefault(round, RoundAccount())
+        if self._exchange is not None:
+            self.exchange_closing(at)
         line = self._round_line(round, status, reason, global_hash, at, peaks or {})
-        self._round_opened_at = None
+        written, self._written = [*self._written, write_line(line)], []
+        self._exchange = self._round_opened_at = None
         self._book(line)
-        return write_line(line)
+        return written
 
     def links(self) -> StoredLinks:
         """Return what the kernel has counted by now, to be stored while the run goes on."""
@@ -268,12 +262,13 @@ class Ledger:
             init=self.since_start.init,
             refusals=self.since_start.refusals,
             clients=sorted(self._clients),
-            announced=self._announced,
+            announced=self._announced.readies,
             accuracies=self._accuracies,
             tasks=self._tasks,
             links=self._links.all(),
             durations=self._durations,
             footprints=self._footprints,
+            num_left_out=self._num_left_out,
             base=self._base,
             num_releases=self._num_releases() if self._spec.privacy.adds_noise else {},
         )
@@ -295,9 +290,10 @@ class Ledger:
             self._accuracies.book(line.client, line.evaluations, line.round, line.base)
             self._tasks.book(line.client, line.evaluations)
             self._footprints.book(line)
+            self._num_left_out[line.client] += line.num_left_out
             self._account_of(line).book(line)
             return
-        self._forget_facts()
+        self._announced.forget_facts()
         self.since_start.replay(line)
         if line.simulated_at_s is not None:
             self.simulated_at_s = max(line.simulated_at_s, self.simulated_at_s or 0.0)
@@ -334,15 +330,14 @@ class Ledger:
     def _client_lines(self, exchange: ExchangeAccount, links: Mapping[str, Link]) -> list[ClientLine]:
         tested = {self._base} if self._is_evaluation(exchange.index) else {self._base, exchange.round}
 
-        def predicted(client: str) -> Prediction | None:
-            if client not in self._announced:
-                return None
-            return predict(self._method, exchange.index, self.facts(client), self._spec.wire.value_dtype)
+        def examined(client: str, evaluations: Sequence[Evaluation]) -> list[Score]:
+            return self._examiner.scores(evaluations, tested - {0}, self._announced.readies.get(client))
 
-        return exchange.lines(predicted, self._counters, frozenset(tested - {0}), links)
+        return exchange.lines(lambda client: self._announced.prediction(client, exchange.index), examined, links)
 
     def _exchange_line(self, exchange: ExchangeAccount, metrics: Mapping[str, float], at: float) -> ExchangeLine:
-        announced = [self._announced[client] for client in exchange.accepted if client in self._announced]
+        readies = self._announced.readies
+        announced = [readies[client] for client in exchange.accepted if client in readies]
         counts = [train_counts(self._spec, ready, exchange.round) for ready in announced]
         held = {label for each in counts for label in classes_held(each)}
         return ExchangeLine(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from models.methods.api import Exchange, Facts, Method
@@ -73,3 +73,43 @@ def predict(method: Method, exchange_index: int, facts: Facts, value_dtype: str)
     if is_evaluation:
         return Prediction(down, Nothing.sizes({}))
     return Prediction(down, exchange.uplink.sizes(exchange.uplink_dims(facts), value_dtype))
+
+
+class Announcements:
+    """The latest word of each client, and what follows from it, made once until something changes it."""
+
+    def __init__(self, spec: RunSpec, method: Method, run_facts: Callable[[], RunFacts]) -> None:
+        self._spec = spec
+        self._method = method
+        self._run_facts = run_facts
+        self._run: RunFacts | None = None
+        self._facts: dict[str, Facts] = {}
+        self.readies: dict[str, Ready] = {}
+        """What each client has announced."""
+
+    def take(self, client: str, ready: Ready) -> None:
+        """Take in what a client announces."""
+        self.readies[client] = ready
+        self._facts.pop(client, None)
+
+    def forget_facts(self) -> None:
+        """Make facts anew: those of the run have changed."""
+        self._facts.clear()
+        self._run = None
+
+    def facts(self, client: str) -> Facts:
+        """Return what this client's bytes are predicted from.
+
+        Raises:
+            KeyError: the client has not announced itself.
+        """
+        if client not in self._facts:
+            self._run = self._run or self._run_facts()
+            self._facts[client] = facts_of(self._spec, self.readies[client], self._run)
+        return self._facts[client]
+
+    def prediction(self, client: str, exchange_index: int) -> Prediction | None:
+        """Return what an exchange of this client should cost, None if it has not announced itself."""
+        if client not in self.readies:
+            return None
+        return predict(self._method, exchange_index, self.facts(client), self._spec.wire.value_dtype)

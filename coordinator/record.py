@@ -196,6 +196,10 @@ class RunRecord:
         """Store what the clients who do not work now wait for."""
         self._store.put_meta("waiting", json.dumps(waits_for))
 
+    def put_presence(self, waits_for: str, heard_at_s: Mapping[str, float]) -> None:
+        """Store what the run waits for, and when each client here was last heard, in seconds since the epoch."""
+        self._store.put_meta("presence", json.dumps({"waits_for": waits_for, "heard_at_s": heard_at_s}))
+
     def put_device(self, client: str, profile: Mapping[str, Any]) -> None:
         """Store what a client says of its device, if that is news."""
         if self._devices.get(client) != profile:
@@ -303,22 +307,26 @@ class RunRecord:
         global_hash: str,
         state: Packed | None,
         accepted: Sequence[str],
-        line: str,
+        lines: Sequence[str],
     ) -> None:
-        """Store how a round ended; `state` is the server half after a completed one."""
+        """Store how a round ended.
+
+        `state` is the server half after a completed one, and the last of `lines` the round's own.
+        """
         self._pending.flush_updates()
         if status == "completed":
             self._start_state = state
+        *rows, line = lines
         record = RoundRecord(round, status, reason, global_hash, time.time(), 0.0, line)
         closing, self._closing = self._closing, None
 
         def close() -> None:
             if closing is not None:
                 closing()
-            self._store.close_round(record, accepted, None, None)
+            self._store.close_round(record, accepted, None, None, rows=rows)
 
         self._pending.put(close)
-        self._metrics.write(f"{line}\n")
+        self._metrics.writelines(f"{line}\n" for line in lines)
 
     def write_histogram(self, spec: RunSpec, announced: Mapping[str, Ready]) -> None:
         """Write how many samples of each class each client announced, if that has changed."""

@@ -192,7 +192,8 @@ class Simulation:
         """Book a client's task, check its update, and see when that will come."""
         client, limit, now = done.client, self._config.transport.max_message_bytes, time.monotonic()
         task = assignment.frames(kept, limit)
-        self._ledger.task_sent(client, cost_of(assignment.downlink, task), now - done.timing.work_s)
+        work_s = done.timing.work_s
+        self._ledger.task_sent(client, cost_of(assignment.downlink, task), None if work_s is None else now - work_s)
         self._tell(client, done.notes)
         update, packed = decode(done.frames, max_bytes=limit)
         assert isinstance(update, Update)

@@ -12,14 +12,14 @@ from typing import Any, TextIO
 
 from coordinator.device import read_device
 from coordinator.holder import holder
-from coordinator.report.series import gather
-from coordinator.report.table import Row, aligned
-from coordinator.report.units import show_accuracy, show_bytes, show_seconds
-from coordinator.report.wire import told_of
 from coordinator.run_folder import RunFolder
+from coordinator.series import gather
 from coordinator.service.queue import queue_of
 from coordinator.stored import RoundRecord, read_devices, read_facts, read_links, read_position, read_rounds, reading
+from coordinator.table import Row, aligned
 from coordinator.tally import ClientLine, RoundLine, read_line
+from coordinator.units import show_accuracy, show_bytes, show_seconds
+from coordinator.wire_bytes import told_of
 from models.settings import read_toml
 
 CLEAR = "\x1b[H\x1b[2J"
@@ -46,6 +46,7 @@ def read_status(path: Path) -> dict[str, Any]:
     opened, process, queue = position.open_exchange, holder(folder.store_path), queue_of(folder)
     last = read_line(records[-1].line) if records else None
     entry = queue.get(folder.run_id) if queue is not None else None
+    presence = json.loads(facts.get("presence", "{}")) if process is not None else {}
     return {
         "run_id": folder.run_id,
         "method": config["method"]["name"],
@@ -64,6 +65,8 @@ def read_status(path: Path) -> dict[str, Any]:
         "last_round_s": last.round_s if isinstance(last, RoundLine) else None,
         "accuracy": accuracy,
         "clients": clients,
+        "waits_for": presence.get("waits_for"),
+        "connected": _silent_s(presence.get("heard_at_s", {})),
         "waiting": json.loads(facts.get("waiting", "{}")),
         "turned_away": json.loads(facts.get("turned_away", "{}")),
         "devices": devices,
@@ -76,6 +79,7 @@ def format_status(status: dict[str, Any]) -> str:
     sections = (
         _standing(status),
         _waiting(status),
+        _connected(status),
         _turned_away_lines(status),
         _accuracy(status),
         _clients(status),
@@ -115,6 +119,8 @@ def _standing(status: dict[str, Any]) -> list[str]:
         if status["service"] is not None:
             on = f"its service in {status['service']}, started again, goes on with it"
         lines.append(f"no process of this machine has it: it was killed, or runs elsewhere; {on}")
+    if status["waits_for"] and not status["cohort"] and not outcome:
+        lines.append(status["waits_for"])
     if status["cohort"] and not outcome:
         missing = sorted(set(status["cohort"]) - set(status["answered"]))
         waits = f", waiting for {', '.join(missing)}" if missing else ""
@@ -124,6 +130,13 @@ def _standing(status: dict[str, Any]) -> list[str]:
 
 def _waiting(status: dict[str, Any]) -> list[str]:
     return [f"{client} waits for {what}" for client, what in sorted(status["waiting"].items())]
+
+
+def _connected(status: dict[str, Any]) -> list[str]:
+    """Return the lines of who is there, as of some seconds ago."""
+    silent_s = sorted(status["connected"].items())
+    rows = [Row(client, ["now" if since_s < 1 else f"{show_seconds(since_s)} ago"]) for client, since_s in silent_s]
+    return ["", *aligned(Row("clients connected", ["last heard"]), rows)] if rows else []
 
 
 def _turned_away_lines(status: dict[str, Any]) -> list[str]:
@@ -182,6 +195,12 @@ def _devices(status: dict[str, Any]) -> list[str]:
         for client, device in devices.items()
     ]
     return ["", *aligned(Row("clients' devices", ["board", "processor", "GPU", "memory"]), rows)] if rows else []
+
+
+def _silent_s(heard_at_s: dict[str, float]) -> dict[str, float]:
+    """Return for how long nothing has been heard of each client, as far as that was stored."""
+    now = time.time()
+    return {client: max(0.0, now - heard_at) for client, heard_at in heard_at_s.items()}
 
 
 def _latest_accuracy(connection: sqlite3.Connection, records: Sequence[RoundRecord]) -> dict[str, tuple[int, float]]:

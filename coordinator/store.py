@@ -165,7 +165,7 @@ class Store:
             exchange: its index.
             state_header: the server half after it; None if it changed nothing (evaluation).
             state_buffer: the same, second frame.
-            rows: metric lines, JSON objects; a line about a client names it as `client`.
+            rows: metric lines, JSON objects with an `exchange_index`; a line about a client names it as `client`.
             on_durable: called when all of it is committed.
             unwritten: clients whose updates were accepted too late to be worth storing first.
         """
@@ -174,11 +174,7 @@ class Store:
             spilled = _mark_closed(connection, round, exchange, unwritten)
             if state_header is not None:
                 _replace_state(connection, round, exchange, state_header, state_buffer)
-            connection.executemany(
-                "INSERT INTO metrics (round, exchange, client, line) "
-                "VALUES (?1, ?2, coalesce(json_extract(?3, '$.client'), ''), ?3)",
-                [(round, exchange, line) for line in rows],
-            )
+            _insert_lines(connection, round, rows)
             return functools.partial(self._drop_buffers, spilled)
 
         self._writer.write(run, on_durable)
@@ -190,6 +186,7 @@ class Store:
         state_header: bytes | None,
         state_buffer: bytes | None,
         on_durable: Callback | None = None,
+        rows: Sequence[str] = (),
     ) -> None:
         """Commit how a round ended.
 
@@ -199,9 +196,11 @@ class Store:
             state_header: the server half, if it changed after the last exchange closed.
             state_buffer: the same, second frame.
             on_durable: called when all of it is committed.
+            rows: metric lines of an exchange that a failed round left open; see `close_exchange`.
         """
 
         def run(connection: sqlite3.Connection) -> Callback:
+            _insert_lines(connection, record.round, rows)
             connection.execute("INSERT INTO rounds VALUES (?, ?, ?, ?, ?, ?, ?)", record)
             spilled: list[UpdateKey] = []
             if record.status == "completed":
@@ -330,6 +329,14 @@ def _mark_closed(
     )
     _expect_open(closed, *key)
     return _drop_updates(connection, round)
+
+
+def _insert_lines(connection: sqlite3.Connection, round: int, lines: Sequence[str]) -> None:
+    connection.executemany(
+        "INSERT INTO metrics (round, exchange, client, line) "
+        "VALUES (?1, json_extract(?2, '$.exchange_index'), coalesce(json_extract(?2, '$.client'), ''), ?2)",
+        [(round, line) for line in lines],
+    )
 
 
 def _drop_updates(connection: sqlite3.Connection, round: int) -> list[UpdateKey]:

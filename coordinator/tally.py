@@ -17,7 +17,7 @@ from wire.encoding import Packed, encoded_bytes
 from wire.framing import framed_bytes
 from wire.messages import Evaluation
 from wire.tensors import Buffer
-from wire.timing import Timing
+from wire.timing import Timing, seconds, together_s
 
 Status = Literal["completed", "failed"]
 
@@ -153,9 +153,9 @@ class Report(NamedTuple):
     energy_j: float | None = None
 
     @property
-    def work_s(self) -> float:
-        """What the client itself worked, in seconds."""
-        return sum(part or 0.0 for part in (self.train_s, self.evaluate_s, self.checkpoint_s, self.encode_s))
+    def work_s(self) -> float | None:
+        """What the client itself worked, in seconds, None if a part of that is not known."""
+        return together_s(self.train_s, self.evaluate_s, self.checkpoint_s, self.encode_s)
 
     @classmethod
     def of(cls, evaluations: Sequence[Evaluation], timing: Timing | None) -> Report:
@@ -164,11 +164,11 @@ class Report(NamedTuple):
             return cls(evaluations)
         return cls(
             evaluations,
-            train_s=timing.train_us / 1e6,
-            evaluate_s=timing.evaluate_us / 1e6,
-            checkpoint_s=timing.checkpoint_us / 1e6,
-            encode_s=timing.encode_us / 1e6,
-            held_s=timing.held_us / 1e6 or None,
+            train_s=seconds(timing.train_us),
+            evaluate_s=seconds(timing.evaluate_us),
+            checkpoint_s=seconds(timing.checkpoint_us),
+            encode_s=seconds(timing.encode_us),
+            held_s=seconds(timing.held_us) or None,
             client_peak_rss_bytes=timing.client_peak_rss_bytes or None,
             trainer_peak_rss_bytes=timing.trainer_peak_rss_bytes or None,
             gpu_peak_bytes=timing.gpu_peak_bytes or None,
@@ -187,6 +187,7 @@ class ClientLine(msgspec.Struct, frozen=True, tag_field="kind", tag="client"):
         wait_s: from the update's coming until those of others had come.
         client_peak_rss_bytes: peak memory of the daemon in this exchange, and so on.
         energy_j: what the device took from the task's coming until its update was made.
+        num_left_out: how many evaluations its client told that cannot be, see `evaluations.Examiner`.
     """
 
     round: int
@@ -211,12 +212,12 @@ class ClientLine(msgspec.Struct, frozen=True, tag_field="kind", tag="client"):
     gpu_peak_bytes: int | None = None
     energy_j: float | None = None
     evaluations: list[Score] = []
+    num_left_out: int = 0
 
     @property
-    def work_s(self) -> float:
-        """What the client itself took, in seconds."""
-        parts = (self.train_s, self.evaluate_s, self.checkpoint_s, self.encode_s)
-        return sum(part or 0.0 for part in parts)
+    def work_s(self) -> float | None:
+        """What the client itself took, in seconds, None if a part of that is not known."""
+        return together_s(self.train_s, self.evaluate_s, self.checkpoint_s, self.encode_s)
 
 
 class ExchangeLine(msgspec.Struct, frozen=True, tag_field="kind", tag="exchange"):
@@ -239,6 +240,8 @@ class ExchangeLine(msgspec.Struct, frozen=True, tag_field="kind", tag="exchange"
 
 class RoundLine(msgspec.Struct, frozen=True, tag_field="kind", tag="round"):
     """How a round ended, and all that its exchanges cost; times are None where a restart or nothing lies between.
+
+    `coordination_s` is None as well where a client that answered has not told all of its work.
 
     `simulated_at_s` is where the clock of a simulation with device profiles stood.
     """

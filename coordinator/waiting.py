@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+import math
+import time
+from collections.abc import Callable, Mapping
 
 from coordinator.rounds import Phase, Rounds
 
@@ -12,14 +14,41 @@ FIRST_NOTE_S = 3.0
 
 NOTE_EVERY_S = 30.0
 
+STORE_EVERY_S = 10.0
+"""Who is here is stored anew after this time, and when the run waits for something else."""
 
-async def tell_waiting(machine: Rounds, here: Callable[[], Collection[str]], note: Callable[[str], None]) -> None:
+Put = Callable[[str, Mapping[str, float]], None]
+"""Stores what a run waits for, and when each client that is here was last heard, in seconds since the epoch."""
+
+
+class Presence:
+    """What is stored of a wait, for those who ask from outside."""
+
+    def __init__(self, put: Put, clock: Callable[[], float] = time.time) -> None:
+        self._put = put
+        self._clock = clock
+        self._stored = ""
+        self._stored_at = -math.inf
+
+    def look(self, waits_for: str, heard_at: Mapping[str, float], at: float) -> None:
+        """Store what is so at `at`, if that is due; this and `heard_at` are monotonic seconds."""
+        if waits_for != self._stored or at - self._stored_at >= STORE_EVERY_S:
+            ahead_s = self._clock() - at
+            self._put(waits_for, {client: heard + ahead_s for client, heard in heard_at.items()})
+            self._stored, self._stored_at = waits_for, at
+
+
+async def tell_waiting(
+    machine: Rounds, heard_at: Callable[[], Mapping[str, float]], note: Callable[[str], None], put: Put
+) -> None:
     """Tell soon after the start, on a change of whom is waited for, and now and then; never returns."""
-    now = asyncio.get_running_loop().time
+    now, presence = asyncio.get_running_loop().time, Presence(put)
+    presence.look(machine.waiting_for(heard_at()), heard_at(), now())
     told, told_at = "", now() - NOTE_EVERY_S
     while True:
         await asyncio.sleep(FIRST_NOTE_S)
-        text = machine.waiting_for(here())
+        text = machine.waiting_for(heard_at())
+        presence.look(text, heard_at(), now())
         changed = text != told and machine.phase is Phase.WAITING
         if changed or (now() - told_at >= NOTE_EVERY_S and machine.phase is not Phase.OVER):
             note(text)

@@ -19,7 +19,7 @@ _OLDEST = struct.Struct("<4I")
 """What the frame was before protocol 1.3: the first four durations."""
 
 MAX_US = 2**32 - 1
-"""A longer duration, more than 71 minutes, is told as this."""
+"""A duration of so much or more, above 71 minutes, is told as this: it is not known."""
 
 
 class Timing(NamedTuple):
@@ -54,9 +54,9 @@ class Timing(NamedTuple):
         return cls(*map(microseconds, (train_s, evaluate_s, checkpoint_s, encode_s)))
 
     @property
-    def work_s(self) -> float:
-        """Training, testing, checkpoints and encoding together, in seconds."""
-        return sum(self[:4]) / 1e6
+    def work_s(self) -> float | None:
+        """Training, testing, checkpoints and encoding together, in seconds, None if one of them is not known."""
+        return together_s(*map(seconds, self[:4]))
 
     def frame(self) -> bytes:
         """Return the frame that goes behind an update."""
@@ -66,6 +66,17 @@ class Timing(NamedTuple):
 def microseconds(duration_s: float) -> int:
     """Return a duration as it is told."""
     return min(MAX_US, max(0, round(duration_s * 1e6)))
+
+
+def seconds(duration_us: int) -> float | None:
+    """Return a duration that was told, None of one too long to be."""
+    return None if duration_us == MAX_US else duration_us / 1e6
+
+
+def together_s(*durations_s: float | None) -> float | None:
+    """Return the sum, None if one of them is not known."""
+    known = [duration_s for duration_s in durations_s if duration_s is not None]
+    return sum(known) if len(known) == len(durations_s) else None
 
 
 def split_timing(frames: Sequence[Buffer]) -> tuple[Sequence[Buffer], Timing | None]:

@@ -1,1 +1,1 @@
-"""What a run has come to, for people and for files: the summary and its table."""
+"""A run as its page shows it, and as other programs read it."""

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from coordinator.report.reading import Run
-from coordinator.report.series import KINDS, Flow
+from coordinator.series import KINDS, Flow
 
 ROUND_FIGURES = (
     "status", "reason", "round_s", "coordination_s", "simulated_at_s", "num_accepted", "ok", "failed", "late",

@@ -13,11 +13,11 @@ from coordinator.report import plots
 from coordinator.report.prototype_map import plane_of
 from coordinator.report.reading import Run
 from coordinator.report.rendering import Figures, rendered
-from coordinator.report.series import BAND, median_or_none
-from coordinator.report.summary import PEAKS
-from coordinator.report.timeline import AGGREGATE, LINK, MISSING, WAIT, Timeline, timeline_of
+from coordinator.report.timeline import AGGREGATE, LINK, MISSING, UNKNOWN, WAIT, Timeline, timeline_of
+from coordinator.series import BAND, median_or_none
+from coordinator.summary import PEAKS
 
-SHOWN_SPANS = (*STAGES[:-1], LINK, WAIT, AGGREGATE, MISSING)
+SHOWN_SPANS = (*STAGES[:-1], LINK, UNKNOWN, WAIT, AGGREGATE, MISSING)
 """What a timeline's legend names."""
 
 NO_FIGURES = {**dict.fromkeys(PEAKS_OF_CLIENTS), "energy_j": None}

@@ -20,9 +20,9 @@ from coordinator.report.chart import (
     scaled_axis,
 )
 from coordinator.report.prototype_map import Plane
-from coordinator.report.series import KINDS, PARTS, Point, Series
 from coordinator.report.timeline import COORDINATION, takes_of
-from coordinator.report.units import show_accuracy, show_bytes, show_mebibytes, show_seconds
+from coordinator.series import KINDS, PARTS, Point, Series
+from coordinator.units import show_accuracy, show_bytes, show_mebibytes, show_seconds
 
 NUM_STYLES = 8
 """Curves are told apart by so many colours and dashes; those of more begin again."""
@@ -99,8 +99,8 @@ def accuracy_by_simulated_time(series: Series) -> Plot | None:
 
 
 def round_times(series: Series, num_rounds: int, takes_turns: bool) -> Bars | None:
-    """Plot what the duration of each round consists of, None if no duration is known."""
-    timed = [line for line in series.rounds if line.round_s is not None]
+    """Plot what the duration of each round consists of that is known, None if it never is."""
+    timed = [line for line in series.rounds if line.coordination_s is not None]
     if not timed:
         return None
     names = [*PARTS, "rest" if takes_turns else COORDINATION]

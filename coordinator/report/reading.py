@@ -22,9 +22,8 @@ from coordinator.config import load
 from coordinator.links import Links
 from coordinator.metrics import Ledger
 from coordinator.report.prototype_map import PrototypeSet, of_file, of_frames
-from coordinator.report.series import Series, gather
-from coordinator.report.summary import PEAKS
 from coordinator.run_folder import RunFolder
+from coordinator.series import Series, gather
 from coordinator.stored import (
     read_devices,
     read_facts,
@@ -34,6 +33,7 @@ from coordinator.stored import (
     read_rounds,
     reading,
 )
+from coordinator.summary import PEAKS
 from coordinator.tally import RoundLine, read_line
 from models import methods
 from models.settings import Tables, read_toml

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from coordinator.report.units import (
+from coordinator.units import (
     show_accuracy,
     show_bytes,
     show_count,

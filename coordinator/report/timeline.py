@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from coordinator.durations import STAGES
-from coordinator.report.series import PARTS, Series
+from coordinator.series import PARTS, Series
 from coordinator.tally import ClientLine, ExchangeLine, RoundLine
 
 LINK, WAIT, AGGREGATE, MISSING, COORDINATION = "link and queue", "wait", "aggregate", "no update", "coordination"
+UNKNOWN = "not told"
 
 
 class Span(NamedTuple):
@@ -94,7 +95,7 @@ def _spans(line: ClientLine, start_s: float, end_s: float) -> list[Span]:
     """Return a client's spans in one exchange, which ends for it when nobody is waited for any more.
 
     Where a client has not said for how long it held the task, what it took to be sent and taken in stands behind its
-    work.
+    work; where it has not told all of that, so does the rest.
     """
     if line.status == "missing":
         return [Span(MISSING, start_s, end_s)] if end_s > start_s else []
@@ -105,7 +106,7 @@ def _spans(line: ClientLine, start_s: float, end_s: float) -> list[Span]:
         at += took
     there = start_s + (line.turnaround_s or 0.0)
     if line.queue_s is None and there > at:
-        spans.append(Span(LINK, at, there))
+        spans.append(Span(LINK if line.work_s is not None else UNKNOWN, at, there))
         at = there
     if end_s > at:
         spans.append(Span(WAIT, at, end_s))

@@ -76,8 +76,8 @@ def read_profiles(path: Path) -> Measured:
 def _by_client(lines: Iterable[Line], num_exchanges: int) -> dict[str, list[ClientLine]]:
     """Return the exchanges of which all is known, but for evaluations."""
     found: dict[str, list[ClientLine]] = defaultdict(list)
-    for line in lines:
-        if isinstance(line, ClientLine) and line.exchange_index < num_exchanges and line.turnaround_s is not None:
+    for line in (line for line in lines if isinstance(line, ClientLine)):
+        if line.exchange_index < num_exchanges and None not in (line.turnaround_s, line.work_s):
             found[line.client].append(line)
     return found
 
@@ -87,7 +87,7 @@ def _profile(lines: Sequence[ClientLine], counts: Sequence[int], spec: RunSpec) 
     trained = [line for line in lines if method.exchanges[line.exchange_index].trains and line.train_s]
     rates = [_num_samples(line, counts, spec) / (line.train_s or 1.0) for line in trained]
     train_s = {id(line): line.train_s or 0.0 for line in trained}
-    overhead_s = float(np.median([line.work_s - train_s.get(id(line), 0.0) for line in lines]))
+    overhead_s = float(np.median([(line.work_s or 0.0) - train_s.get(id(line), 0.0) for line in lines]))
     latency_s, mbit_s = _link(lines)
     return Profile(
         samples_per_s=float(np.median(rates)) if rates else 0.0,
@@ -106,7 +106,7 @@ def _num_samples(line: ClientLine, counts: Sequence[int], spec: RunSpec) -> int:
 def _link(lines: Sequence[ClientLine]) -> tuple[float, float]:
     """Return the latency one way and the rate of a link, 0 where all that a message takes is latency."""
     sizes = np.array([line.up.encoded_bytes + line.down.encoded_bytes for line in lines], np.float64)
-    taken_s = np.array([max(0.0, (line.turnaround_s or 0.0) - line.work_s) for line in lines])
+    taken_s = np.array([max(0.0, (line.turnaround_s or 0.0) - (line.work_s or 0.0)) for line in lines])
     if sizes.min() > 0 and sizes.max() >= MIN_SPREAD * sizes.min():
         byte_s, both_s = np.polyfit(sizes, taken_s, 1)
         if byte_s > 0 and both_s > 0:

@@ -142,7 +142,9 @@ class Book:
 
     def close(self, round: int, at: float, status: Any = "completed", reason: str = "") -> None:
         """Close the round."""
-        self.round_lines.append(self.ledger.round_closed(round, status, reason, f"hash{round}", at))
+        *lines, line = self.ledger.round_closed(round, status, reason, f"hash{round}", at)
+        self.exchange_lines += lines
+        self.round_lines.append(line)
 
     def round(self, round: int, at: float, first: Mapping[str, Report], last: Mapping[str, Report]) -> None:
         """Run a whole round of 5 seconds."""

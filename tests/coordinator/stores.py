@@ -78,7 +78,7 @@ def run_exchange(store: Store, round: int, exchange: int, clients: str = "abc") 
     for client in clients:
         store.put_update(update(client, round=round, exchange=exchange), nothing)
     name = f"{round}.{exchange}".encode()
-    rows = [json.dumps({"round": round, "exchange": exchange, "client": client}) for client in clients]
+    rows = [json.dumps({"round": round, "exchange_index": exchange, "client": client}) for client in clients]
     store.close_exchange(round, exchange, b"head " + name, b"state " + name, rows, nothing)
 
 

@@ -23,6 +23,12 @@ def test_a_client_that_does_not_say_how_long_it_held_the_task_leaves_travel_unkn
     assert took == Durations(5.0, None, None, None, 0.5)
 
 
+def test_work_that_is_not_known_leaves_the_queue_unknown() -> None:
+    report = Report(train_s=None, evaluate_s=0.5, checkpoint_s=0.25, encode_s=0.25, held_s=3.0)
+    took = durations_of(MOMENTS, report, down_bytes=300, up_bytes=100, rtt_s=0.4)
+    assert took == pytest.approx(Durations(turnaround_s=5.0, queue_s=None, downlink_s=1.4, uplink_s=0.6, wait_s=0.5))
+
+
 def test_what_was_before_a_restart_is_unknown() -> None:
     assert durations_of(Moments(10.0, None, None, 16.0), Report(held_s=1.0), 1, 1, None) == Durations(*5 * [None])
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from coordinator.footprint import Footprints
 from coordinator.tally import ClientLine, Traffic
 
@@ -45,6 +47,15 @@ def test_what_was_measured_in_part_has_no_total_and_a_reason() -> None:
     assert found.energy_reason() == "bob: its sensors did not answer all the time"
     found.devices["bob"] = {"energy_reason": "no RAPL"}
     assert found.energy_reason() == "bob: no RAPL"
+
+
+@pytest.mark.parametrize(("down", "total_j"), [(Traffic(encoded_bytes=60), None), (Traffic(), 2.0)])
+def test_a_straggler_has_taken_energy_and_who_was_never_asked_has_not(down: Traffic, total_j: float | None) -> None:
+    found = booked((1, "ann", 2.0, 0))
+    found.book(ClientLine(1, "x", 0, 0, "bob", "missing", Traffic(), down))
+    assert found.energy() == {"total_j": total_j, "measured_j": 2.0}
+    if total_j is None:
+        assert found.energy_reason() == "bob: it has not answered every task"
 
 
 def test_nothing_measured_is_unknown_and_not_zero() -> None:

@@ -11,8 +11,10 @@ from msgspec.structs import replace
 
 from coordinator.footprint import PEAKS
 from coordinator.metrics import Cost, Ledger
+from coordinator.tally import Report
 from models.spec import EvaluationConfig
 from tests.coordinator.accounting import READY, SPEC, TASK, TWO, UPDATE, Book, ledger, report, scored
+from wire.timing import Timing, microseconds
 
 MEMORY = {"coordinator_peak_rss_bytes": 40 << 20, "client_peak_rss_bytes": None}
 
@@ -103,12 +105,26 @@ def test_a_score_told_twice_counts_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "impossible", [scored(9, 10, head=9), scored(0, 10, head=9), scored(1, 10, head=11), scored(1, 10, head=-1)]
+    "impossible", [scored(9, 10, head=9), scored(0, 10, head=9), scored(1, 10, head=11), scored(1, 10**9, head=10**9)]
 )
-def test_an_impossible_score_is_left_out(impossible: Any) -> None:
+def test_an_impossible_score_is_left_out_and_counted(impossible: Any) -> None:
+    """Ann has announced 10 test samples."""
     book = Book()
     book.round(1, 0, {}, {"ann": report(0, impossible), "bob": report(0, scored(1, 30, head=15))})
-    assert summary_of(book.ledger)["accuracy_by_rule"]["head"]["best"] == 0.5
+    summary, resumed = summary_of(book.ledger), ledger()
+    assert summary["accuracy_by_rule"]["head"]["best"] == 0.5
+    assert [summary["clients"][client]["num_evaluations_left_out"] for client in READY] == [1, 0]
+    resumed.replay([*book.exchange_lines, *book.round_lines])
+    assert summary_of(resumed) == summary
+
+
+def test_each_rule_has_the_samples_that_it_was_told_with() -> None:
+    """Ann's samples have changed before the next task, with which the global rule comes."""
+    book = Book()
+    book.round(1, 0, {}, {"ann": report(0, scored(1, 10, head=10))})
+    book.round(2, 10, {"ann": report(0, scored(1, 2, anchor=1))}, {"ann": report(0)})
+    by_rule = summary_of(book.ledger)["accuracy_by_rule"]
+    assert (by_rule["head"]["best"], by_rule["anchor"]["best"]) == (1.0, 0.5)
 
 
 def test_a_client_without_test_samples_weighs_nothing() -> None:
@@ -213,6 +229,20 @@ def test_coordination_is_the_round_without_its_slowest_client() -> None:
     assert (failed["status"], failed["reason"], failed["round_s"]) == ("failed", "1 of 2 updates", 10)
     assert summary_of(book.ledger)["coordination_s"] == {"median": 2.25, "p95": pytest.approx(2.475)}
     assert summary_of(book.ledger)["round_s"] == {"median": 5, "p95": 5}
+
+
+def test_work_that_took_too_long_to_be_told_is_unknown_and_so_is_what_follows() -> None:
+    """Ann trains for two hours, of which a timing tells 71 minutes at most."""
+    timing = Timing.of_seconds(7200, 0, 0.25, 0.25)._replace(held_us=microseconds(7201))
+    book = Book()
+    book.round(1, 0, {"ann": Report.of((), timing), "bob": report(1)}, {"bob": report(1)})
+    ann = json.loads(book.exchange_lines[0])
+    told = ("train_s", "checkpoint_s", "turnaround_s", "queue_s", "downlink_s", "uplink_s")
+    assert [ann[figure] for figure in told] == [None, 0.25, 1, None, None, None]
+    line, summary = json.loads(book.round_lines[0]), summary_of(book.ledger)
+    assert (line["round_s"], line["coordination_s"], summary["coordination_s"]["median"]) == (5, None, None)
+    assert "all its clients' work told" in summary["null_reasons"]["coordination_s.median"]
+    assert summary["time_s"]["train"] == 1
 
 
 def test_a_round_counts_who_was_there_at_its_end() -> None:

@@ -86,7 +86,7 @@ def test_the_last_exchange_and_its_round_are_closed_as_one(folder: RunFolder, st
 
     def close_whole(record: RunRecord) -> None:
         record.close_exchange(1, 0, packed(2.0) if status == "completed" else None, [], links(200), with_round=True)
-        record.close_round(status, 1, "", "hash", packed(2.0), ["a"], "{}")  # type: ignore[arg-type]
+        record.close_round(status, 1, "", "hash", packed(2.0), ["a"], ["{}"])  # type: ignore[arg-type]
 
     run(folder, close_half)
     found = stored(folder)
@@ -106,7 +106,7 @@ def test_what_the_kernel_counted_is_stored_with_the_exchange_that_it_is_of(folde
         put_exchange(record)
         record.close_exchange(1, 0, packed(2.0), [], links(200), with_round=True)
         if is_whole:
-            record.close_round("completed", 1, "", "hash", packed(2.0), ["a"], "{}")
+            record.close_round("completed", 1, "", "hash", packed(2.0), ["a"], ["{}"])
 
     run(folder, close)
     with closing(opened(folder)) as record:
@@ -147,7 +147,7 @@ def test_a_run_in_memory_knows_its_state_too(tmp_path: Path) -> None:
         assert record.start_state == record.standing.latest_state == packed(7.0)
         put_exchange(record)
         record.close_exchange(1, 0, packed(2.0), [], links(200), with_round=True)
-        record.close_round("completed", 1, "", "hash", packed(2.0), ["a"], "{}")
+        record.close_round("completed", 1, "", "hash", packed(2.0), ["a"], ["{}"])
         assert record.start_state == packed(2.0)
 
     run(folder, complete_round, Start(packed(7.0), frozenset({2, 0})))
@@ -237,7 +237,7 @@ def test_an_update_waits_its_whole_time_however_shortly_after_an_exchange_was_cl
             put_exchange(record)
             await asyncio.sleep(0.03)
             record.close_exchange(1, 0, packed(2.0), [], links(200), with_round=True)
-            record.close_round("completed", 1, "", "hash", packed(2.0), ["a"], "{}")
+            record.close_round("completed", 1, "", "hash", packed(2.0), ["a"], ["{}"])
             record.open_exchange(Configure(2, 0, ("a",)), packed(0.0), None)
             frames, durable, put_at = encode(Update(1, 2, 0), packed(1.0)), loop.create_future(), loop.time()
             record.put_update(Update(1, 2, 0), "a", 30, frames, None, lambda: durable.set_result(loop.time()))
@@ -254,12 +254,12 @@ def test_a_round_that_ended_is_durable_with_the_opening_of_the_next_or_soon_with
             record.attach(unexpected)
             put_exchange(record)
             record.close_exchange(1, 0, packed(2.0), [], links(200), with_round=True)
-            record.close_round("completed", 1, "", "hash", packed(2.0), ["a"], "{}")
+            record.close_round("completed", 1, "", "hash", packed(2.0), ["a"], ["{}"])
             assert stored(folder).next_round == 1
             await record.open_exchange(Configure(2, 0, ("a",)), packed(0.0), None)
             assert (stored(folder).next_round, stored(folder).open_exchange is not None) == (2, True)
             record.close_exchange(2, 0, packed(3.0), [], links(300), with_round=True)
-            record.close_round("completed", 2, "", "hash", packed(3.0), ["a"], "{}")
+            record.close_round("completed", 2, "", "hash", packed(3.0), ["a"], ["{}"])
             while stored(folder).next_round == 2:
                 await asyncio.sleep(0.005)
 
@@ -284,7 +284,7 @@ def test_a_store_in_memory_is_written_now_and_then_however_fast_rounds_are(
                 record.put_update(update, "a", 30, encode(update, packed(1.0)), None, lambda: durable.append(1))
                 assert len(durable) == round
                 record.close_exchange(round, 0, packed(2.0), [], links(200), with_round=True)
-                record.close_round("completed", round, "", "hash", packed(2.0), ["a"], "{}")
+                record.close_round("completed", round, "", "hash", packed(2.0), ["a"], ["{}"])
                 await asyncio.sleep(0.001)
             return len(record._store.round_records())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import time
 from pathlib import Path
 
 import msgspec
@@ -34,6 +35,15 @@ def test_a_run_that_goes_on_says_where_it_is(tmp_path: Path) -> None:
     assert status["accuracy"] == {"head": (2, 37 / 40), "local_prototype": (2, 9 / 10), "anchor": (1, 35 / 40)}
     assert status["clients"]["ann"]["train_s"] == 0.125
     assert status["clients"]["bob"]["status"] == "missing"
+
+
+def test_a_round_that_failed_says_who_answered_and_who_did_not(tmp_path: Path) -> None:
+    recorded = RecordedRun(tmp_path)
+    recorded.fail(3, 20.0)
+    status = read_status(recorded.settle().path)
+    recorded.leave()
+    told = {client: (line["round"], line["status"]) for client, line in status["clients"].items()}
+    assert told == {"ann": (3, "accepted"), "bob": (3, "missing")}
 
 
 def test_a_run_that_was_killed_says_how_it_goes_on(tmp_path: Path) -> None:
@@ -125,3 +135,16 @@ def test_devices_and_their_connections_are_told(tmp_path: Path) -> None:
     table = [line.split() for line in format_status(status).splitlines() if line.startswith("  ann")]
     assert ["ann", "7.0", "KiB", "1.0", "KiB", "2", "0", "2.0", "ms"] in table
     assert ["ann", "Jetson", "Nano", "ARM", "none", "4.0", "GiB"] in table
+
+
+def test_a_run_that_waits_to_open_says_what_for_and_who_is_there(tmp_path: Path) -> None:
+    recorded = RecordedRun(tmp_path, num_rounds=0)
+    heard_at_s = {"ann": time.time() - 75, "bob": time.time()}
+    recorded.put_fact("presence", json.dumps({"waits_for": "waiting for clients 1/2", "heard_at_s": heard_at_s}))
+    status = read_status(recorded.settle().path)
+    lines = format_status(status).splitlines()
+    assert (status["waits_for"], list(status["connected"])) == ("waiting for clients 1/2", ["ann", "bob"])
+    assert lines[2] == "waiting for clients 1/2"
+    assert [line.split() for line in lines[-2:]] == [["ann", "1", "min", "15", "s", "ago"], ["bob", "now"]]
+    killed = read_status(recorded.leave().path)
+    assert (killed["waits_for"], killed["connected"]) == (None, {})

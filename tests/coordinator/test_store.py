@@ -168,10 +168,18 @@ def test_evaluation_after_the_last_round_changes_no_state(store: Store) -> None:
 
 
 def test_metric_lines_stream_in_order_over_many_pages(store: Store) -> None:
-    lines = [json.dumps({"number": number}) for number in range(1201)]
+    lines = [json.dumps({"exchange_index": 0, "number": number}) for number in range(1201)]
     store.open_exchange(1, 0, [], b"", b"")
     store.close_exchange(1, 0, None, None, lines, nothing)
     assert list(store.metric_lines()) == lines
+
+
+def test_lines_of_an_exchange_that_a_failed_round_left_open_are_stored_with_the_round(store: Store) -> None:
+    run_exchange(store, 1, 0, "a")
+    store.open_exchange(1, 1, ["a", "b"], b"", b"")
+    lines = [json.dumps({"exchange_index": 1, "client": client}) for client in "ab"]
+    store.close_round(RoundRecord(1, "failed"), [], None, None, nothing, lines)
+    assert list(store.metric_lines())[1:] == lines
 
 
 def test_only_the_start_and_the_latest_state_are_kept(store_path: Path) -> None:

@@ -43,6 +43,7 @@ def test_a_paused_client_can_be_stopped(pairs: PairsRun) -> None:
     trainer = client.child("edge_client.trainer")
     until(lambda: trainer.status() == psutil.STATUS_STOPPED, "the trainer stands still")
     assert trainer.nice() == 19
+    until(lambda: FIRST in read_status(coordinator.folder)["connected"], "the status says who is here")
     assert client.stop() == ExitCode.INTERRUPTED
     coordinator.hear(f"{FIRST} is gone: it left")
     assert coordinator.stop() == second.wait() == ExitCode.INTERRUPTED

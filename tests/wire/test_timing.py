@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wire.errors import DecodeError
-from wire.timing import MAX_US, Timing, split_timing
+from wire.timing import MAX_US, Timing, seconds, split_timing, together_s
 
 
 @given(st.tuples(*[st.integers(0, MAX_US)] * 5), st.tuples(*[st.integers(0, 2**64 - 1)] * 3), st.floats(-1.0, 1e300))
@@ -33,6 +33,13 @@ def test_of_an_older_peer_s_all_else_is_unknown() -> None:
 def test_durations_become_microseconds_and_never_overflow() -> None:
     assert Timing.of_seconds(0.5, 1e-6, 0.0, -1e-9) == Timing(500_000, 1, 0, 0)
     assert Timing.of_seconds(1e9, 0, 0, 0).train_us == MAX_US
+
+
+def test_a_duration_that_is_too_long_to_be_told_is_unknown() -> None:
+    assert (seconds(0), seconds(MAX_US - 1), seconds(MAX_US)) == (0.0, 4294.967294, None)
+    assert Timing.of_seconds(1.0, 0.5, 0.25, 0.25).work_s == 2.0
+    assert Timing.of_seconds(1.0, 5000.0, 0.25, 0.25).work_s is None
+    assert (together_s(), together_s(1.0, 2.0), together_s(1.0, None)) == (0, 3.0, None)
 
 
 @pytest.mark.parametrize("frames", [[b"one"], [b"one", b"two"], [b"1", b"2", b"3", b"4"], []])

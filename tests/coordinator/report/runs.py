@@ -73,6 +73,16 @@ class RecordedRun:
         record = RoundRecord(round, "completed", global_hash=f"hash{round}", line=self.book.round_lines[-1])
         self.store.close_round(record, ["ann"], None, None, nothing)
 
+    def fail(self, round: int, at: float) -> None:
+        """Play and store a round that fails as bob's update of its first exchange is missing."""
+        self.book.ledger.round_opened(round, at)
+        self.book.open(round, 0, at, {"ann": report(0.125)})
+        before = len(self.book.exchange_lines)
+        self.store.open_exchange(round, 0, list(READY), b"", b"")
+        self.book.close(round, at + 5, "failed", "1 of 2 updates")
+        record = RoundRecord(round, "failed", "1 of 2 updates", line=self.book.round_lines[-1])
+        self.store.close_round(record, [], None, None, nothing, self.book.exchange_lines[before:])
+
     def put_fact(self, name: str, text: str) -> None:
         """Store a fact of the run."""
         self.store.put_meta(name, text)

@@ -15,7 +15,7 @@ from coordinator.dashboard.process import NEEDED, Dashboard
 from coordinator.report.command import leave_behind
 from coordinator.report.comparison import comparison_page
 from coordinator.report.reading import Run
-from coordinator.report.units import show_accuracy, show_bytes, show_count
+from coordinator.units import show_accuracy, show_bytes, show_count
 from tests.coordinator.accounting import report, scored
 from tests.coordinator.report.runs import RecordedRun
 from tests.coordinator.report.test_large_run import large_run

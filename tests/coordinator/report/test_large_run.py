@@ -9,6 +9,8 @@ import pytest
 
 pytest.importorskip("jinja2")
 
+from msgspec.structs import replace
+
 from coordinator.config import load
 from coordinator.metrics import Ledger
 from coordinator.report.page import run_page
@@ -28,7 +30,7 @@ def large_run(parent: Path) -> RunFolder:
     ledger = Ledger(SPEC, TWO)
     clients = [f"client-{number:02}" for number in range(NUM_CLIENTS)]
     for client in clients:
-        ledger.announce(client, READY["ann"])
+        ledger.announce(client, replace(READY["ann"], num_test=20))
     folder.write_metrics(line for round in range(1, NUM_ROUNDS + 1) for line in round_lines(ledger, clients, round))
     counts = {client: {"train": READY["ann"].class_counts, "test": [1, 2, 3, 4]} for client in clients}
     folder.histogram_path.write_text(json.dumps({"classes": SPEC.classes, "clients": counts}))
@@ -48,7 +50,7 @@ def round_lines(ledger: Ledger, clients: list[str], round: int) -> list[str]:
             ledger.update_accepted(client, UPDATE, told, at + 1 + number / 100)
         lines += ledger.exchange_closed({}, at + 2)
         at += 2
-    return [*lines, ledger.round_closed(round, "completed", "", f"hash{round}", at)]
+    return [*lines, *ledger.round_closed(round, "completed", "", f"hash{round}", at)]
 
 
 def test_the_page_of_a_large_run_is_small_and_whole(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from coordinator.links import Link
 from coordinator.report.comparison import comparison_page, differing_settings
 from coordinator.report.page import run_page
 from coordinator.report.reading import Run, read_run
-from coordinator.report.units import show_accuracy, show_bytes, show_count, show_mebibytes, show_seconds
+from coordinator.units import show_accuracy, show_bytes, show_count, show_mebibytes, show_seconds
 from tests.coordinator.report.runs import RecordedRun
 
 BAD = "<script>alert('x')</script>"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from msgspec import structs
 
 from coordinator.report import plots
 from coordinator.report.prototype_map import Plane, Spot
@@ -33,6 +36,14 @@ def test_what_rounds_took_needs_a_duration(run: Run) -> None:
     assert times is not None
     assert [sum(heights) for _, heights, _ in times.columns] == pytest.approx([5.0, 6.0])
     assert times.parts[-1] == "coordination"
+
+
+def test_a_round_of_which_not_all_work_is_known_is_not_drawn(run: Run) -> None:
+    first, second = run.series.rounds
+    series = replace(run.series, rounds=[first, structs.replace(second, coordination_s=None)])
+    times = plots.round_times(series, 2, takes_turns=False)
+    assert times is not None
+    assert [round for round, _, _ in times.columns] == [1.0]
 
 
 @pytest.mark.parametrize(

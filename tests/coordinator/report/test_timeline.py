@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinator.report.reading import Run
-from coordinator.report.timeline import AGGREGATE, LINK, MISSING, WAIT, takes_of, timeline_of
+from coordinator.report.timeline import AGGREGATE, LINK, MISSING, UNKNOWN, WAIT, takes_of, timeline_of
 from coordinator.tally import ClientLine, ExchangeLine, Refusals, Traffic
 
 
@@ -66,3 +66,12 @@ def test_a_client_that_says_how_long_it_held_the_task_has_its_stages_in_their_or
     assert [span.what for span in ann.spans] == stages
     assert [span.start_s for span in ann.spans] == [0.0, 0.75, 1.25, 3.25, 3.75, 4.0, 4.125, 4.375]
     assert ann.spans[-1].end_s == own.spans[0].start_s == 4.875
+
+
+def test_work_that_was_not_told_in_whole_is_no_travel() -> None:
+    line = ClientLine(
+        1, "x", 0, 0, "ann", "accepted", Traffic(), Traffic(), None, 0.5, 0.25, 0.125, turnaround_s=4.0, wait_s=0.5
+    )
+    (_, ann) = timeline_of(1, [line, ExchangeLine(1, "x", 0, 4.5, {}, [], Traffic(), Refusals())], False).lanes
+    spans = [(span.what, span.start_s) for span in ann.spans]
+    assert spans == [("evaluate", 0.0), ("checkpoint", 0.5), ("encode", 0.75), (UNKNOWN, 0.875), (WAIT, 4.0)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from coordinator.links import Link
-from coordinator.report.wire import wire_source, wire_summary, wire_total
 from coordinator.tally import Traffic
+from coordinator.wire_bytes import wire_source, wire_summary, wire_total
 
 ROUNDS = (Traffic(wire_bytes=900, computed_wire_bytes=800), Traffic(wire_bytes=700, computed_wire_bytes=600))
 EVALUATION = (Traffic(wire_bytes=50, computed_wire_bytes=40), Traffic(wire_bytes=60, computed_wire_bytes=50))

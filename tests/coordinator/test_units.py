@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.report.units import show_bytes, show_count, show_joules, show_mebibytes, show_seconds, show_skew
+from coordinator.units import show_bytes, show_count, show_joules, show_mebibytes, show_seconds, show_skew
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from coordinator.accounts import NO_TRAFFIC
-from coordinator.accuracy import accuracies_of, merged, total_of
-from coordinator.tally import ClientLine, ExchangeLine, Line, RoundLine, Score, Traffic
+from coordinator.accuracy import Shares, accuracies_of, merged, total_of
+from coordinator.tally import ClientLine, ExchangeLine, Line, RoundLine, Traffic
 
 EVALUATION = "evaluation"
 """The name of the exchange after the last round, which is counted apart."""
@@ -121,19 +121,19 @@ class Series:
 def gather(rounds: Sequence[RoundLine], lines: Iterable[Line]) -> Series:
     """Return the figures of a run, from the lines of its rounds and all others in their order."""
     series = Series(rounds, shown=typical_rounds(rounds))
-    scores: dict[int, dict[str, Score]] = {}
+    shares: dict[int, dict[str, Shares]] = {}
     for line in lines:
         if isinstance(line, ClientLine):
             _book_client(series, line)
             for score in line.evaluations:
-                booked = scores.setdefault(score.round, {})
+                booked = shares.setdefault(score.round, {})
                 booked[line.client] = merged(booked.get(line.client), score)
         elif isinstance(line, ExchangeLine):
             _book_exchange(series, line)
     for line in rounds:
         _book_peaks(series, line)
     completed = [line.round for line in rounds if line.status == "completed"]
-    series.accuracy = _accuracy({round: scores[round] for round in completed if round in scores})
+    series.accuracy = _accuracy({round: shares[round] for round in completed if round in shares})
     series.clients = dict(sorted(series.clients.items()))
     return series
 
@@ -183,10 +183,10 @@ def _book_exchange(series: Series, line: ExchangeLine) -> None:
             series.metrics.setdefault(name, {})[line.round] = value
 
 
-def _accuracy(scores: Mapping[int, Mapping[str, Score]]) -> dict[str, list[Point]]:
+def _accuracy(shares: Mapping[int, Mapping[str, Shares]]) -> dict[str, list[Point]]:
     points: dict[str, list[Point]] = {}
-    for round, booked in sorted(scores.items()):
-        for rule in dict.fromkeys(rule for score in booked.values() for rule in score.correct):
+    for round, booked in sorted(shares.items()):
+        for rule in dict.fromkeys(rule for of_client in booked.values() for rule in of_client):
             if total := total_of(rule, booked):
                 low, high = np.percentile(list(accuracies_of(rule, booked).values()), BAND)
                 point = Point(round, total.weighted, total.mean, float(low), float(high), total.num_clients)

@@ -16,10 +16,10 @@ from coordinator.footprint import Footprints
 from coordinator.links import Link
 from coordinator.prediction import classes_held
 from coordinator.privacy import EXTRA, privacy_summary
-from coordinator.report.simulated import simulated_times
-from coordinator.report.wire import SOURCES, wire_source, wire_summary, wire_total
+from coordinator.simulated_time import simulated_times
 from coordinator.tally import Cost, Refusals, RoundLine, Traffic
 from coordinator.task_scores import TaskScores
+from coordinator.wire_bytes import SOURCES, wire_source, wire_summary, wire_total
 from models.methods.api import Method
 from models.spec import RunSpec
 from wire.messages import Ready
@@ -48,6 +48,7 @@ class Totals:
     links: Mapping[str, Link]
     durations: MeanDurations
     footprints: Footprints
+    num_left_out: Mapping[str, int]
     base: int
     num_releases: Mapping[str, int]
 
@@ -108,7 +109,11 @@ def make_summary(
         "energy": totals.footprints.energy(),
         "updates": {"accepted": totals.num_accepted, **msgspec.to_builtins(totals.refusals)},
         "clients": {
-            client: {**_client(ready), **totals.footprints.client(client)}
+            client: {
+                **_client(ready),
+                "num_evaluations_left_out": totals.num_left_out.get(client, 0),
+                **totals.footprints.client(client),
+            }
             for client, ready in sorted(totals.announced.items())
         },
         **privacy_summary(spec.privacy, totals.num_releases, mode),
@@ -190,8 +195,8 @@ def _reason(path: str, mode: str) -> str:
         "accuracy_by_rule": "no completed round was tested by this rule",
         "tasks": "a task's last round was not completed, or not tested by this rule",
         "round_s": "no round was completed without a restart",
+        "coordination_s": "no round was completed without a restart and with all its clients' work told",
         "simulated": "no completed round was tested by the headline rule",
-        "coordination_s": "no round was completed without a restart",
         "memory": "not measured here",
         "time_s": "nothing travels in a simulation" if mode == "simulate" else "no client has said how long it took",
         "energy": NO_ENERGY if mode == "simulate" else "no client has measured any",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from coordinator.report.plots import accuracy_by_simulated_time
-from coordinator.report.series import Point, Series
-from coordinator.report.simulated import simulated_times
+from coordinator.series import Point, Series
+from coordinator.simulated_time import simulated_times
 from coordinator.tally import Refusals, RoundLine, Traffic
 
 

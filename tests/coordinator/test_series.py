@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.report.reading import Run
-from coordinator.report.series import gather, typical_rounds
+from coordinator.series import gather, typical_rounds
 from coordinator.tally import RoundLine, read_line
 from tests.coordinator.report.runs import RecordedRun
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.report.table import WIDTH, final_table
+from coordinator.table import WIDTH, final_table
 
 MIB = 1 << 20
 
