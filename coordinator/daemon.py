@@ -286,14 +286,18 @@ class Coordinator:
         if refusal.code != RefusalCode.NOT_OPEN:
             self._ledger.since_start.refused(refusal.code)
             self._display.note(f"{refusal.client}: update refused ({refusal.code}): {refusal.reason}")
-        where = (self._token, self._rounds.round, self._rounds.exchange)
-        message = Refusal(refusal.code, refusal.reason, False, *where)
+        message = Refusal(refusal.code, refusal.reason, False, self._token, *self._rounds.takes_from)
         self._lobby.send(refusal.client, encode(message), self._now())
 
     def _grant(self, clients: Iterable[str]) -> None:
         for client in clients:
             message = Grant(self._token, self._rounds.round, self._rounds.exchange)
             self._lobby.send(client, encode(message), self._now())
+
+    def _refuse_offers(self) -> None:
+        """The exchange has closed: tell those who still wait to send."""
+        for client in self._grants.close():
+            self._may_send(client, self._token, self._rounds.round, self._rounds.exchange)
 
     def _on_ready(self, client: str, ready: Ready, is_at_work: bool) -> None:
         self._ledger.announce(client, ready)
@@ -323,8 +327,9 @@ class Coordinator:
         tasks: list[str] = []
         for instruction in self._rounds.handle(event):
             if isinstance(instruction, rounds.Configure):
-                self._grants.clear()
                 self._record.write_histogram(self._spec, self._lobby.announced)
+            elif isinstance(instruction, rounds.Aggregate | rounds.FailRound):
+                self._refuse_offers()
             if isinstance(instruction, rounds.SendTask):
                 tasks.append(instruction.client)
             elif isinstance(instruction, rounds.Refuse):

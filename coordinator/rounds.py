@@ -161,6 +161,12 @@ class Rounds:
         """Whether this is the evaluation exchange after the last round."""
         return self.exchange == self.rules.num_exchanges
 
+    @property
+    def takes_from(self) -> tuple[int, int]:
+        """Round and exchange from which on updates may be taken: behind the present exchange where that has closed."""
+        has_closed = self.phase in (Phase.AGGREGATING, Phase.RESTORING, Phase.OVER)
+        return self.round, self.exchange + has_closed
+
     def conclusion(self) -> Finish | None:
         """Return how the run ends if nothing more may be opened, None if it goes on."""
         if self.failed_in_a_row >= self.rules.max_failed_rounds:

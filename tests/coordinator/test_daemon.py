@@ -22,7 +22,7 @@ from wire.encoding import Packed, decode, pack
 from wire.exit_codes import ExitCode
 from wire.limits import DEFAULT_MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES
 from wire.messages import Constant as ConstantMessage
-from wire.messages import Hello, Message, Ready, Task, Welcome
+from wire.messages import Goodbye, Grant, Hello, Message, Offer, Ready, Refusal, Task, Welcome
 from wire.payload import Payload
 from wire.sockets.tcp import Counters
 from wire.version import PROTOCOL_VERSION
@@ -148,3 +148,22 @@ def test_a_constant_that_the_settings_allow_is_sent_and_counted_however_large(
 
     summary = played(tmp_path, monkeypatch, play, f"transport.max_message_bytes={size + 1000}")
     assert summary["init"]["encoded_bytes"] > len(NAMES) * size
+
+
+def test_who_still_waits_for_a_grant_when_the_exchange_closes_is_refused_and_never_granted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last = NAMES[4]
+
+    async def play(clients: Clients, coordinator: daemon.Coordinator) -> None:
+        for name in NAMES[:5]:
+            clients.say(name, Offer(clients.run, 1, 0, 5_000_000))
+        await clients.expect(NAMES[3], Grant)
+        refusal = await clients.expect(last, Refusal)
+        assert (refusal.code, refusal.permanent) == ("stale", False)
+        assert (refusal.run, refusal.round, refusal.exchange) == (clients.run, 1, 1)
+        clients.say(NAMES[0], Goodbye(""))
+        assert not any(isinstance(message, Grant) for message in clients.heard[last])
+
+    summary = played(tmp_path, monkeypatch, play, "round.deadline_s=0.1")
+    assert summary["updates"]["stale"] == 1
