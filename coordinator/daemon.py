@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -29,6 +29,7 @@ from coordinator.loopback_clients import Clients
 from coordinator.meter import Meter
 from coordinator.metrics import Cost, Ledger
 from coordinator.misfits import Misfits
+from coordinator.movement import tell_movement
 from coordinator.record import RunRecord, outcome_of
 from coordinator.rounds import Rounds
 from coordinator.run_folder import run_token
@@ -146,7 +147,10 @@ class Coordinator:
         self._display.note(f"listening on {self._door.address}")
         self._service.ready(self._loop)
         waiting = tell_waiting(self._rounds, lambda: self._lobby.clients, self._display.note)
-        tasks = [self._loop.create_task(work) for work in (self._work(), waiting)]
+        moving = tell_movement(
+            self._rounds, self._missing_routes, self._door.counters, self._config.transport.heartbeat_s, self._feed
+        )
+        tasks = [self._loop.create_task(work) for work in (self._work(), waiting, moving)]
         if clients is not None and self._rounds.conclusion() is None:
             clients.start(self._door.address)
             tasks.append(self._loop.create_task(self._watch(clients)))
@@ -338,6 +342,9 @@ class Coordinator:
                 self._conductor.put(instruction)
         self._send_tasks(tasks)
         self._alarm.look()
+
+    def _missing_routes(self) -> Mapping[str, bytes]:
+        return self._lobby.routes(self._rounds.cohort - self._rounds.answered)
 
     def _next_due(self) -> float | None:
         wakeups = [at for at in (self._rounds.next_wakeup(), self._lobby.next_wakeup()) if at is not None]

@@ -15,8 +15,8 @@ exchange (index num_exchanges) that everybody ready takes part in and that canno
     OVER         nothing more happens
 
 An exchange must close `deadline_s` after it opened if a quorum (`min_clients`) has answered by then, or as soon as one
-has. Below quorum each progress report puts the deadline off to `deadline_s` after the report, but never beyond
-`max_exchange_s` after opening; then the round is recorded as failed and everybody goes back to its start.
+has. Below quorum progress puts the deadline off to `deadline_s` after it, but never beyond `max_exchange_s` after
+opening; then the round is recorded as failed and everybody goes back to its start.
 
 An update is refused, and the refusal says where the run is now, if it is for another round or exchange or for one that
 has closed (`stale`), from somebody outside the cohort (`not_in_cohort`) or came already (`duplicate`). One that comes
