@@ -165,18 +165,17 @@ def test_who_still_waits_for_a_grant_when_the_exchange_closes_is_refused_and_nev
         clients.say(NAMES[0], Goodbye(""))
         assert not any(isinstance(message, Grant) for message in clients.heard[last])
 
-    summary = played(tmp_path, monkeypatch, play, "round.deadline_s=0.1")
+    summary = played(tmp_path, monkeypatch, play, "round.deadline_s=0.3")
     assert summary["updates"]["stale"] == 1
 
 
-@pytest.mark.parametrize(("step_bytes", "has_failed"), [(4096, False), (100, True)])
-def test_below_quorum_a_long_message_puts_the_deadline_off_and_heartbeats_do_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step_bytes: int, has_failed: bool
+def test_below_the_quorum_a_message_that_moves_puts_the_deadline_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def play(clients: Clients, coordinator: daemon.Coordinator) -> None:
-        for _ in range(20):
-            clients.received_bytes[b"client-2"] = clients.received_bytes.get(b"client-2", 0) + step_bytes
+        for step in range(40):
+            clients.received_bytes[b"client-2"] = 4096 * step
             await asyncio.sleep(0.02)
-        assert (coordinator.where[0] > 1) == has_failed
+        assert coordinator.where[0] == 1
 
-    played(tmp_path, monkeypatch, play, "round.deadline_s=0.2")
+    played(tmp_path, monkeypatch, play, "round.deadline_s=0.5")
