@@ -47,6 +47,7 @@ from models.spec import (
     nearest,
     read_section,
 )
+from wire.limits import DEFAULT_MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES, WHOLE_BYTES
 
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=366 * 24 * 3600.0)]
 """A wait: above 0 and, as none is unbounded, a year at most."""
@@ -89,7 +90,7 @@ class TransportSection(Section, frozen=True):
     bind: str = "127.0.0.1:7071"
     security: Literal["curve", "none"] = "curve"
     keys: str = "coordinator-keys"
-    max_message_bytes: Annotated[int, msgspec.Meta(ge=64 * 1024, le=2**31 - 1)] = 64 * 1024 * 1024
+    max_message_bytes: Annotated[int, msgspec.Meta(ge=WHOLE_BYTES, le=MAX_MESSAGE_BYTES)] = DEFAULT_MAX_MESSAGE_BYTES
     heartbeat_s: Seconds = 5.0
 
     @property

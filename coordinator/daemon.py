@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -29,18 +29,21 @@ from coordinator.loopback_clients import Clients
 from coordinator.meter import Meter
 from coordinator.metrics import Cost, Ledger
 from coordinator.misfits import Misfits
+from coordinator.movement import tell_movement
 from coordinator.record import RunRecord, outcome_of
 from coordinator.rounds import Rounds
 from coordinator.run_folder import run_token
 from coordinator.server_half import ServerHalf, Spare
 from coordinator.store import StoreError
 from coordinator.tally import Report
+from coordinator.tasks import Tasks
 from coordinator.turned_away import TurnedAway
+from coordinator.undelivered import Undelivered
 from coordinator.waiting import tell_waiting
 from models import methods
 from models.failpoints import reach
 from models.spec import RunSpec
-from wire.encoding import Packed, decode, encode
+from wire.encoding import Packed, encode
 from wire.errors import EncodeError
 from wire.exit_codes import ExitCode
 from wire.messages import (
@@ -53,16 +56,12 @@ from wire.messages import (
     Ready,
     Refusal,
     RefusalCode,
-    Task,
     Update,
     Welcome,
 )
 from wire.messages import Constant as ConstantMessage
 from wire.sockets.service import ServiceManager
 from wire.timing import Timing
-
-WATCH_EVERY_S = 0.2
-"""How often a loopback run looks after its own client processes."""
 
 FAREWELL_S = 2.0
 """How long clients have to say goodbye after the run is over."""
@@ -101,8 +100,9 @@ class Coordinator:
             self._token, spec.run_id, config.transport.heartbeat_s, config.transport.max_message_bytes, plain
         )
         self._turned_away = TurnedAway(record.standing.turned_away, record.display.note)
+        self._undelivered = Undelivered(record.standing.undelivered, record.display.note, record.put_undelivered)
         told = (record.display.note, self._turned_away.add, record.put_waiting, self._meter.joined)
-        events = Events(self._on_ready, self._on_gone, self._on_constant_sent, *told)
+        events = Events(self._on_ready, self._on_gone, self._on_constant_sent, self._on_undelivered, *told)
         self._lobby = Lobby(
             spec,
             self._method,
@@ -116,6 +116,7 @@ class Coordinator:
         self._conductor = Conductor(
             self._rounds, self._method, self._half, record, self._ledger, self._now, self._feed, self._finish
         )
+        self._tasks = Tasks(self._token, self._rounds, self._conductor, config.transport)
         self._gate = Gate(config.gate, spec.classes)
         self._misfits = Misfits(config.gate.max_refusals, record.standing.misfits)
         self._lobby.left_out.update(self._misfits.left_out())
@@ -146,7 +147,10 @@ class Coordinator:
         self._display.note(f"listening on {self._door.address}")
         self._service.ready(self._loop)
         waiting = tell_waiting(self._rounds, self._lobby.heard_at, self._display.note, self._record.put_presence)
-        tasks = [self._loop.create_task(self._work()), self._loop.create_task(waiting)]
+        moving = tell_movement(
+            self._rounds, self._missing_routes, self._door.counters, self._config.transport.heartbeat_s, self._feed
+        )
+        tasks = [self._loop.create_task(work) for work in (self._work(), waiting, moving)]
         if clients is not None and self._rounds.conclusion() is None:
             clients.start(self._door.address)
             tasks.append(self._loop.create_task(self._watch(clients)))
@@ -161,9 +165,7 @@ class Coordinator:
 
     async def _watch(self, clients: Clients) -> None:
         """End the run when one of its own client processes has given up."""
-        while (given_up := clients.check()) is None:
-            await asyncio.sleep(WATCH_EVERY_S)
-        self.end(*given_up)
+        self.end(*await clients.given_up())
 
     def end(self, code: ExitCode, reason: str) -> None:
         """End the run early: stopped, or impossible to go on with."""
@@ -191,6 +193,7 @@ class Coordinator:
         reach("goodbyes.heard")
         try:
             self._record.put_turned_away(self._turned_away.counts)
+            self._record.put_undelivered(self._undelivered.counts)
             self._record.put_refusals(self._misfits.counts, self._ledger.since_start.refusals)
             self._record.finish(self._ledger, self._half.state, self._half.versions, peaks, outcome)
             reach("summary.written")
@@ -235,7 +238,7 @@ class Coordinator:
         exchange, num_train = self._conductor.exchange, self._ledger.num_train([client])
         exchange.accept(client, num_train, packed)
         if not self._ledger.was_asked(client):  # not since a restart, so it was before that
-            self._ledger.task_sent(client, self._task_cost(client), None)
+            self._ledger.task_sent(client, self._tasks.cost(client), None)
         now = self._now()
         self._ledger.update_accepted(client, self._cost(packed, frames), Report.of(update.evaluations, timing), now)
         self._record.put_update(update, client, num_train, frames, timing, lambda: self._on_durable(client, exchange))
@@ -287,14 +290,18 @@ class Coordinator:
         if refusal.code != RefusalCode.NOT_OPEN:
             self._ledger.since_start.refused(refusal.code)
             self._display.note(f"{refusal.client}: update refused ({refusal.code}): {refusal.reason}")
-        where = (self._token, self._rounds.round, self._rounds.exchange)
-        message = Refusal(refusal.code, refusal.reason, False, *where)
+        message = Refusal(refusal.code, refusal.reason, False, self._token, *self._rounds.takes_from)
         self._lobby.send(refusal.client, encode(message), self._now())
 
     def _grant(self, clients: Iterable[str]) -> None:
         for client in clients:
             message = Grant(self._token, self._rounds.round, self._rounds.exchange)
             self._lobby.send(client, encode(message), self._now())
+
+    def _refuse_offers(self) -> None:
+        """The exchange has closed: tell those who still wait to send."""
+        for client in self._grants.close():
+            self._may_send(client, self._token, self._rounds.round, self._rounds.exchange)
 
     def _on_ready(self, client: str, ready: Ready, is_at_work: bool) -> None:
         self._ledger.announce(client, ready)
@@ -308,11 +315,12 @@ class Coordinator:
         if self._ended.done() and not self._lobby.clients:
             self._goodbyes.set()
 
-    def _on_constant_sent(self, client: str, message: ConstantMessage, frames: Frames) -> None:
-        _, packed = decode(frames)
-        assert packed is not None
+    def _on_constant_sent(self, client: str, message: ConstantMessage, packed: Packed, frames: Frames) -> None:
         sent = self._ledger.since_start.constant_sent(client, message.digest, self._cost(packed, frames))
         self._record.put_sent_constants(client, sent)
+
+    def _on_undelivered(self, client: str) -> None:
+        self._undelivered.add(client, self._rounds.round)
 
     # Rounds
 
@@ -323,8 +331,9 @@ class Coordinator:
         tasks: list[str] = []
         for instruction in self._rounds.handle(event):
             if isinstance(instruction, rounds.Configure):
-                self._grants.clear()
                 self._record.write_histogram(self._spec, self._lobby.announced)
+            elif isinstance(instruction, rounds.Aggregate | rounds.FailRound):
+                self._refuse_offers()
             if isinstance(instruction, rounds.SendTask):
                 tasks.append(instruction.client)
             elif isinstance(instruction, rounds.Refuse):
@@ -333,6 +342,9 @@ class Coordinator:
                 self._conductor.put(instruction)
         self._send_tasks(tasks)
         self._alarm.look()
+
+    def _missing_routes(self) -> Mapping[str, bytes]:
+        return self._lobby.routes(self._rounds.cohort - self._rounds.answered)
 
     def _next_due(self) -> float | None:
         wakeups = [at for at in (self._rounds.next_wakeup(), self._lobby.next_wakeup()) if at is not None]
@@ -343,27 +355,12 @@ class Coordinator:
         self._lobby.tick(now)
         self._feed(rounds.Ticked(now))
 
-    def _send_tasks(self, clients: Sequence[str]) -> None:
-        """Send the open exchange's task; it is the same for all whose last round that counted is the same."""
-        downlink, kept = self._conductor.exchange.downlink, self._rounds.kept
-        tasks: dict[int, tuple[Frames, Cost]] = {}
-        for round in {kept.get(client, 0) for client in clients}:
-            frames = self._encode_task(round, downlink)
-            tasks[round] = frames, self._cost(downlink, frames)
-        for client in clients:
-            frames, cost = tasks[kept.get(client, 0)]
+    def _send_tasks(self, clients: Iterable[str]) -> None:
+        for client, frames, cost in self._tasks.made_for(clients):
             if self._lobby.send(client, frames, self._now()):
                 self._acks.drop(client)
                 self._ledger.task_sent(client, cost, self._now())
                 reach("task.sent")
-
-    def _encode_task(self, kept: int, downlink: Packed) -> Frames:
-        task = Task(self._token, self._rounds.round, self._rounds.exchange, kept, self._rounds.base)
-        return encode(task, downlink, self._config.transport.max_message_bytes)
-
-    def _task_cost(self, client: str) -> Cost:
-        downlink = self._conductor.exchange.downlink
-        return self._cost(downlink, self._encode_task(self._rounds.kept.get(client, 0), downlink))
 
     def _cost(self, packed: Packed, frames: Frames) -> Cost:
         return Cost.of(packed, frames, self._config.transport.is_encrypted)

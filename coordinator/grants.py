@@ -31,10 +31,12 @@ class Grants:
             self._queue.remove(client)
         return self._fill()
 
-    def clear(self) -> None:
-        """The exchange is over: all offers are void."""
+    def close(self) -> list[str]:
+        """The exchange has closed: all grants are void; return who was still waiting for one."""
+        waiting = list(self._queue)
         self._open.clear()
         self._queue.clear()
+        return waiting
 
     def _fill(self) -> list[str]:
         granted = []

@@ -6,7 +6,7 @@ refused by name for good, and costs nobody else anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from coordinator.half import Constant
 from coordinator.membership import Membership
 from models.methods.api import Method
 from models.spec import RunSpec
-from wire.encoding import encode
+from wire.encoding import Packed, encode
 from wire.limits import MAX_ENTRIES, MAX_SAMPLES
 from wire.messages import (
     Constant as ConstantMessage,
@@ -39,7 +39,8 @@ class Events:
     Attributes:
         ready: a client can work; or, where the last argument is true, one that can has other samples now.
         gone: one is here no more.
-        constant_sent: a run constant went out.
+        constant_sent: a run constant went out, with this payload in these frames.
+        undelivered: a message could not be sent to this client, `""` where none speaks by the connection.
         note: a line for people.
         turned_away: a client that was refused for good, by the code and in words.
         waiting: what the clients who do not work now wait for, by client, after a change.
@@ -48,7 +49,8 @@ class Events:
 
     ready: Callable[[str, Ready, bool], None]
     gone: Callable[[str], None]
-    constant_sent: Callable[[str, ConstantMessage, Frames], None]
+    constant_sent: Callable[[str, ConstantMessage, Packed, Frames], None]
+    undelivered: Callable[[str], None]
     note: Callable[[str], None]
     turned_away: Callable[[str, str], None]
     waiting: Callable[[Mapping[str, str]], None]
@@ -75,7 +77,7 @@ class Lobby:
         self._quiet_s = quiet_s
         self._events = events
         self._membership = Membership(welcome.heartbeat_s)
-        self._constants: list[tuple[ConstantMessage, Frames]] = []
+        self._constants: list[tuple[ConstantMessage, Packed, Frames]] = []
         self._welcome_frames: Frames = []
         self._hellos: dict[bytes, Hello] = {}
         self._open = False
@@ -83,7 +85,6 @@ class Lobby:
         self._at_work: set[str] = set()
         self._waits_for: dict[str, str] = {}
         self._waits_at: dict[str, float] = {}
-        self.num_undelivered = 0
         self._closed = False
         self.left_out: dict[str, str] = {}
 
@@ -95,6 +96,11 @@ class Lobby:
     def heard_at(self) -> dict[str, float]:
         """Return when each of those who are connected was last heard."""
         return {client: member.heard_at for client, member in self._membership.members.items()}
+
+    def routes(self, clients: Iterable[str]) -> dict[str, bytes]:
+        """Return the connections of those of these clients who are connected."""
+        members = self._membership.members
+        return {client: members[client].route for client in clients if client in members}
 
     def has(self, client: str) -> bool:
         """Say whether this client is connected."""
@@ -109,7 +115,7 @@ class Lobby:
         for constant in constants:
             message = ConstantMessage(self._welcome.run, constant.name, constant.digest)
             frames = encode(message, constant.packed, self._welcome.max_message_bytes)
-            self._constants.append((message, frames))
+            self._constants.append((message, constant.packed, frames))
         self._welcome_frames = self._encode_welcome()
         self._open = True
         for member in self._membership.members.values():
@@ -145,13 +151,13 @@ class Lobby:
         return client
 
     def send(self, client: str, frames: Frames, at: float) -> bool:
-        """Send to a client; one that cannot be reached is gone, and that is counted."""
+        """Send to a client; one that cannot be reached is gone, and that is told."""
         member = self._membership.members.get(client)
-        if member is not None and self._send_to(member.route, frames):
+        if member is None:
+            self._events.undelivered(client)
+        elif self._send_by(member.route, frames):
             return True
-        self.num_undelivered += 1
-        self._events.note(f"{client}: a message could not be delivered")
-        if member is not None:
+        else:
             self._obey(self._membership.unreachable(member.route, at), at)
         return False
 
@@ -230,15 +236,15 @@ class Lobby:
         """Welcome a client and send the run constants that it does not hold."""
         self._events.note(f"{client} joined")
         self._at_work.discard(client)
-        self._send_to(route, self._welcome_frames)
-        for message, frames in self._constants:
-            if message.digest not in self._hellos[route].constants:
-                self._send_to(route, frames)
-                self._events.constant_sent(client, message, frames)
+        self._send_by(route, self._welcome_frames)
+        for message, packed, frames in self._constants:
+            is_held = message.digest in self._hellos[route].constants
+            if not is_held and self._send_by(route, frames):
+                self._events.constant_sent(client, message, packed, frames)
 
     def _encode_welcome(self) -> Frames:
         welcome = self._welcome
-        digests = [constant.digest for constant, _ in self._constants]
+        digests = [constant.digest for constant, _, _ in self._constants]
         return encode(
             Welcome(welcome.run, welcome.run_id, welcome.heartbeat_s, welcome.max_message_bytes, welcome.spec, digests)
         )
@@ -262,39 +268,52 @@ class Lobby:
             self._events.note(f"{client} has {ready.num_skipped} samples that it cannot use; its own log says why")
 
     def _misfit(self, client: str, ready: Ready) -> tuple[str, str] | None:
-        """Say what keeps a client from taking part, None if it fits the run."""
-        wanted, num_classes = self._spec.model.feature_dim, self._spec.num_classes
+        """Return code and reason of what keeps a client from taking part, None if it fits the run."""
+        wanted = self._spec.model.feature_dim
         if ready.feature_dim != wanted:
-            reason = f"the run's feature_dim is {wanted}, {client}'s net has {ready.feature_dim}"
-            return RefusalCode.FEATURE_DIM, reason
+            return RefusalCode.FEATURE_DIM, f"the run's feature_dim is {wanted}, {client}'s net has {ready.feature_dim}"
+        if reason := self._misfit_of_samples(client, ready):
+            return RefusalCode.LABEL_MAP, reason
+        if reason := self._misfit_of_model(client, ready):
+            return RefusalCode.MODEL, reason
+        return None
+
+    def _misfit_of_samples(self, client: str, ready: Ready) -> str:
         announced = (ready.num_train, ready.num_test, ready.num_skipped, *ready.class_counts, *ready.test_counts)
         if not all(0 <= count <= MAX_SAMPLES for count in announced):
-            return RefusalCode.LABEL_MAP, f"expected counts of samples from 0 to {MAX_SAMPLES:,}, {client} sent others"
-        if not all(0 <= count <= MAX_ENTRIES for count in (ready.num_parameters, ready.num_buffers)):
-            return RefusalCode.MODEL, f"expected numbers of parameters from 0 to {MAX_ENTRIES:,}, {client} sent others"
+            return f"expected counts of samples from 0 to {MAX_SAMPLES:,}, {client} sent others"
+        num_classes = self._spec.num_classes
         if len(ready.class_counts) != num_classes or sum(ready.class_counts) != ready.num_train:
-            reason = (
+            return (
                 f"expected counts of {num_classes} classes that sum to {ready.num_train}, "
                 f"{client} sent {len(ready.class_counts)} that sum to {sum(ready.class_counts)}"
             )
-            return RefusalCode.LABEL_MAP, reason
-        if self._method.shares_model:
-            size = (ready.num_parameters, ready.num_buffers)
-            for other, theirs in self.announced.items():
-                if (
-                    other != client
-                    and other in self._membership.members
-                    and size != (theirs.num_parameters, theirs.num_buffers)
-                ):
-                    reason = (
-                        f"{self._method.name} averages whole nets: expected {theirs.num_parameters} parameters and "
-                        f"{theirs.num_buffers} buffers as {other} has, {client} has {size[0]} and {size[1]}"
-                    )
-                    return RefusalCode.MODEL, reason
-        return None
+        return ""
+
+    def _misfit_of_model(self, client: str, ready: Ready) -> str:
+        size = (ready.num_parameters, ready.num_buffers)
+        if not all(0 <= count <= MAX_ENTRIES for count in size):
+            return f"expected numbers of parameters from 0 to {MAX_ENTRIES:,}, {client} sent others"
+        if not self._method.shares_model:
+            return ""
+        for other, theirs in self.announced.items():
+            is_here = other != client and self.has(other)
+            if is_here and size != (theirs.num_parameters, theirs.num_buffers):
+                return (
+                    f"{self._method.name} averages whole nets: expected {theirs.num_parameters} parameters and "
+                    f"{theirs.num_buffers} buffers as {other} has, {client} has {size[0]} and {size[1]}"
+                )
+        return ""
+
+    def _send_by(self, route: bytes, frames: Frames) -> bool:
+        """Send by a connection; that it cannot be is told."""
+        is_sent = self._send_to(route, frames)
+        if not is_sent:
+            self._events.undelivered(self._membership.client_at(route) or "")
+        return is_sent
 
     def _refuse(self, route: bytes, code: str, reason: str, permanent: bool = False) -> None:
-        self._send_to(route, encode(Refusal(code, reason, permanent)))
+        self._send_by(route, encode(Refusal(code, reason, permanent)))
 
     def _turn_away(self, route: bytes, code: str, reason: str) -> None:
         """Refuse a client for good, and tell people."""

@@ -6,6 +6,7 @@ reading end of one pipe, their lifeline: when the coordinator ends, however it e
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -25,6 +26,9 @@ from wire.exit_codes import ExitCode
 
 DRAW_S = 600.0
 """How long it may take to load the data set and spread it over the clients."""
+
+LOOK_EVERY_S = 0.2
+"""How often it is looked whether a client has ended."""
 
 MAX_RESTARTS = 3
 """How often a client that was killed is started again."""
@@ -75,6 +79,12 @@ class Clients:
             config = self._write_config(client, index, address)
             log = config.with_name("log.txt")
             self._processes.append(ClientProcess(client, config, log, self._spawn(client, config, log)))
+
+    async def given_up(self) -> tuple[ExitCode, str]:
+        """Look after the clients until one has given up, and say why the run cannot go on."""
+        while (reason := self.check()) is None:
+            await asyncio.sleep(LOOK_EVERY_S)
+        return reason
 
     def check(self) -> tuple[ExitCode, str] | None:
         """Start killed clients again; say why the run cannot go on if one has given up."""

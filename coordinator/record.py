@@ -186,6 +186,10 @@ class RunRecord:
             self._turned_away = dict(counts)
             self._store.put_meta("turned_away", json.dumps(self._turned_away))
 
+    def put_undelivered(self, counts: Mapping[str, int]) -> None:
+        """Store how many messages could not be sent, by client."""
+        self._store.put_meta("undelivered", json.dumps(counts))
+
     def put_refusals(self, misfits: Mapping[str, int], refusals: Refusals) -> None:
         """Store how many updates were refused: of each client for what is in them, and all by kind."""
         with self._store.together():

@@ -41,7 +41,7 @@ class UpdateArrived:
 
 @dataclass(frozen=True)
 class ProgressMade:
-    """A trainer reported progress."""
+    """A trainer reported progress, or a long message moves to or from its client."""
 
     client: str
     round: int

@@ -15,8 +15,8 @@ exchange (index num_exchanges) that everybody ready takes part in and that canno
     OVER         nothing more happens
 
 An exchange must close `deadline_s` after it opened if a quorum (`min_clients`) has answered by then, or as soon as one
-has. Below quorum each progress report puts the deadline off to `deadline_s` after the report, but never beyond
-`max_exchange_s` after opening; then the round is recorded as failed and everybody goes back to its start.
+has. Below quorum progress puts the deadline off to `deadline_s` after it, but never beyond `max_exchange_s` after
+opening; then the round is recorded as failed and everybody goes back to its start.
 
 An update is refused, and the refusal says where the run is now, if it is for another round or exchange or for one that
 has closed (`stale`), from somebody outside the cohort (`not_in_cohort`) or came already (`duplicate`). One that comes
@@ -160,6 +160,12 @@ class Rounds:
     def evaluating(self) -> bool:
         """Whether this is the evaluation exchange after the last round."""
         return self.exchange == self.rules.num_exchanges
+
+    @property
+    def takes_from(self) -> tuple[int, int]:
+        """Round and exchange from which on updates may be taken: behind the present exchange where that has closed."""
+        has_closed = self.phase in (Phase.AGGREGATING, Phase.RESTORING, Phase.OVER)
+        return self.round, self.exchange + has_closed
 
     def conclusion(self) -> Finish | None:
         """Return how the run ends if nothing more may be opened, None if it goes on."""

@@ -233,8 +233,8 @@ class Simulation:
             return
         assert wakes_at is not None, "nothing is under way, and nothing is waited for"
         self._clock.go_on_to(wakes_at)
-        for training in self._clock.training():
-            self._feed(rounds.ProgressMade(training.client, training.round, training.exchange, self._clock.now))
+        for coming in self._clock.under_way():  # its client trains, or a message moves
+            self._feed(rounds.ProgressMade(coming.client, coming.round, coming.exchange, self._clock.now))
         self._feed(rounds.Ticked(self._clock.now))
 
     def _feed(self, event: rounds.Event, arrival: Arrival | None = None) -> None:

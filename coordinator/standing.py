@@ -70,6 +70,7 @@ class Standing:
         downlink: that of the open exchange, None if there is none.
         updates: those that the open exchange has, in client-id order.
         turned_away: what was turned away at the port, by kind.
+        undelivered: how many messages could not be sent, by client.
         misfits: how many updates of each client were refused for what is in them.
         refusals: all updates that were not taken, as far as that was stored.
         sent_constants: what run constants each client was sent.
@@ -87,6 +88,7 @@ class Standing:
     downlink: Packed | None = None
     updates: list[HeldUpdate] = field(default_factory=list)
     turned_away: dict[str, int] = field(default_factory=dict)
+    undelivered: dict[str, int] = field(default_factory=dict)
     misfits: dict[str, int] = field(default_factory=dict)
     refusals: Refusals = field(default_factory=Refusals)
     sent_constants: Mapping[str, SentConstants] = field(default_factory=dict)
@@ -116,6 +118,7 @@ def read_standing(store: Store, run_id: str, num_exchanges: int, is_encrypted: b
         start_state=_packed(found.start_state) if found.start_state else None,
         latest_state=_packed(found.latest_state) if found.latest_state else None,
         turned_away=json.loads(meta.get("turned_away", "{}")),
+        undelivered=json.loads(meta.get("undelivered", "{}")),
         misfits=json.loads(meta.get("misfits", "{}")),
         refusals=msgspec.json.decode(meta.get("refusals", "{}"), type=Refusals),
         sent_constants=read_sent_constants(meta),

@@ -6,7 +6,7 @@ import json
 import shlex
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -69,6 +69,7 @@ def read_status(path: Path) -> dict[str, Any]:
         "connected": _silent_s(presence.get("heard_at_s", {})),
         "waiting": json.loads(facts.get("waiting", "{}")),
         "turned_away": json.loads(facts.get("turned_away", "{}")),
+        "undelivered": json.loads(facts.get("undelivered", "{}")),
         "devices": devices,
         "connections": {client: told_of(link) for client, link in read_links(facts).links.items()},
     }
@@ -80,7 +81,8 @@ def format_status(status: dict[str, Any]) -> str:
         _standing(status),
         _waiting(status),
         _connected(status),
-        _turned_away_lines(status),
+        _counted("turned away", status["turned_away"]),
+        _counted("messages not delivered", status["undelivered"]),
         _accuracy(status),
         _clients(status),
         _connections(status),
@@ -139,9 +141,9 @@ def _connected(status: dict[str, Any]) -> list[str]:
     return ["", *aligned(Row("clients connected", ["last heard"]), rows)] if rows else []
 
 
-def _turned_away_lines(status: dict[str, Any]) -> list[str]:
-    kinds = [f"{kind} {count}" for kind, count in sorted(status["turned_away"].items())]
-    return [f"turned away: {', '.join(kinds)}"] if kinds else []
+def _counted(what: str, counts: Mapping[str, int]) -> list[str]:
+    told = [f"{name} {count}" for name, count in sorted(counts.items())]
+    return [f"{what}: {', '.join(told)}"] if told else []
 
 
 def _accuracy(status: dict[str, Any]) -> list[str]:

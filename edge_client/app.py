@@ -38,7 +38,7 @@ from wire.encoding import decode, encode, encoded_bytes
 from wire.errors import DecodeError
 from wire.exit_codes import ExitCode
 from wire.framing import framed_bytes, is_joined, joined, parted
-from wire.limits import PIPE_BYTES
+from wire.limits import MAX_MESSAGE_BYTES, PIPE_BYTES
 from wire.messages import Goodbye, Hello, Message, Ping, Progress, Ready, Standby, Update, Welcome
 from wire.sockets.child import Child, thread_environment
 from wire.sockets.endpoint import Context, Parts
@@ -50,9 +50,6 @@ from wire.sockets.signals import run_daemon
 from wire.sockets.zeromq import Dealer, Loss, mismatch
 from wire.timing import split_timing
 from wire.version import PROTOCOL_VERSION
-
-MAX_INCOMING_BYTES = 1 << 30
-"""The largest message taken from the coordinator, which is known and states its own limit in the welcome."""
 
 OUTPUT_LOG = "trainer.log"
 
@@ -179,7 +176,7 @@ class ClientApp:
 
         address = self._config.coordinator.address
         own, server_key = self._keys or (None, "")
-        dealer = Dealer(self._context, address, MAX_INCOMING_BYTES, self._on_message, on_lost, own, server_key)
+        dealer = Dealer(self._context, address, MAX_MESSAGE_BYTES, self._on_message, on_lost, own, server_key)
         self._dealer, self._knows_joined = dealer, False
         self._meter.linked(dealer)
         self._looking_up = self._loop.create_task(self._look_up(dealer))
@@ -236,8 +233,8 @@ class ClientApp:
 
     def _on_message(self, parts: Parts) -> None:
         try:
-            frames = parted(parts, MAX_INCOMING_BYTES)
-            message, _ = decode(frames, max_bytes=MAX_INCOMING_BYTES)
+            frames = parted(parts, MAX_MESSAGE_BYTES)
+            message, _ = decode(frames, max_bytes=MAX_MESSAGE_BYTES)
         except DecodeError as error:
             say(f"{self._config.client.id}: ignored a message from the coordinator: {error}")
             return

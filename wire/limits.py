@@ -3,6 +3,9 @@
 DEFAULT_MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 """The largest message, all frames together, unless `[transport] max_message_bytes` says otherwise."""
 
+MAX_MESSAGE_BYTES = 2**31 - 1
+"""The most that `[transport] max_message_bytes` may say, so the largest message that a client ever takes."""
+
 MAX_HEADER_BYTES = 256 * 1024
 """The largest header frame: holds a welcome with the names of several thousand classes."""
 

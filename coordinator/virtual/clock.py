@@ -53,9 +53,9 @@ class SimulatedClock:
         """Go on to a moment before the next update."""
         self.now = max(self.now, at)
 
-    def training(self) -> list[Arrival]:
-        """Return the updates whose clients still train."""
-        return [arrival for arrival in self._under_way if arrival.trains_until > self.now]
+    def under_way(self) -> list[Arrival]:
+        """Return the updates that are yet to come."""
+        return list(self._under_way)
 
     def abandon(self, client: str) -> None:
         """Forget what a client still trains for, as it is asked something else; what it has sent stays under way."""

@@ -100,6 +100,18 @@ def test_a_slow_link_is_no_dead_one(pairs: PairsRun, feature_dim: int) -> None:
 
 
 @pytest.mark.chaos
+def test_messages_that_take_longer_than_a_deadline_are_waited_for_below_the_quorum(pairs: PairsRun) -> None:
+    """The updates, and the second exchange's tasks, take some ten seconds, in which no trainer reports progress."""
+    rules = {"deadline_s": 3.0, "min_clients": NUM_CLIENTS, "max_failed_rounds": 1}
+    pairs.configure(model={"feature_dim": 100_000}, run={"num_rounds": 1}, round=rules)
+    with slow_loopback("1mbit"):
+        coordinator, clients = pairs.serve_all(*range(NUM_CLIENTS))
+        assert coordinator.wait(60.0) == ExitCode.FINISHED, coordinator.said
+        assert [client.wait() for client in clients] == [ExitCode.FINISHED] * NUM_CLIENTS
+    assert coordinator.summary["global_hash"] == pairs.undisturbed_hashes()
+
+
+@pytest.mark.chaos
 def test_the_clients_bytes_are_all_that_went_over_the_interface(pairs: PairsRun) -> None:
     pairs.configure(model={"feature_dim": 2000}, run={"num_rounds": 4})
     with own_loopback():

@@ -58,13 +58,15 @@ class Hall:
         events = Events(
             lambda client, ready, again: self.told.append(f"{client} {'has other samples' if again else 'is ready'}"),
             lambda client: self.told.append(f"{client} is gone"),
-            lambda client, constant, frames: self.told.append(f"{client} was sent {constant.name}"),
+            lambda client, constant, packed, frames: self.told.append(f"{client} was sent {constant.name}"),
+            lambda client: self.undelivered.append(client),
             lambda text: self.notes.append(text),
             lambda code, reason: self.turned_away.append((code, reason)),
             lambda waits_for: self.waiting.append(dict(waits_for)),
             lambda client, route, device: self.joined.append((client, route, dict(device))),
         )
         self.told: list[str] = []
+        self.undelivered: list[str] = []
         self.notes: list[str] = []
         self.waiting: list[dict[str, str]] = []
         self.joined: list[tuple[str, bytes, dict[str, Any]]] = []

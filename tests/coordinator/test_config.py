@@ -155,6 +155,7 @@ def test_any_other_address_needs_encryption(bind: str) -> None:
         ("transport.security=tls", "--set [transport]: security = 'tls': expected 'curve' or 'none'"),
         ("transport.keys=", "--set [transport]: keys = '': expected a folder"),
         ("transport.max_message_bytes=1", "--set [transport]: max_message_bytes = 1: expected `int` >= 65536"),
+        ("transport.max_message_bytes=2147483648", "max_message_bytes = 2147483648: expected `int` <= 2147483647"),
         ("transport.heartbeat_s=0", "--set [transport]: heartbeat_s = 0: expected `float` > 0.0"),
     ],
 )

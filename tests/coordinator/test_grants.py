@@ -42,10 +42,11 @@ def test_releasing_somebody_who_never_asked_changes_nothing() -> None:
     assert grants.release("a") == ["b"]
 
 
-def test_after_clear_nothing_is_open_or_queued() -> None:
+def test_when_the_exchange_closes_who_waits_is_told_and_nothing_is_open_or_queued() -> None:
     grants = Grants(limit=1)
     grants.offer("a")
     grants.offer("b")
-    grants.clear()
+    assert grants.close() == ["b"]
+    assert grants.close() == []
     assert grants.release("a") == []
     assert grants.offer("c") == ["c"]

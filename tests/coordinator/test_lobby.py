@@ -99,7 +99,7 @@ def test_a_restarted_process_is_welcomed_at_once_when_the_older_connection_is_cu
     hall.cut.add(b"a")
     assert isinstance(hall.hello("a", b"2", incarnation=2)[0], Welcome)
     assert hall.told == ["a is ready", "a is gone"]
-    assert hall.lobby.num_undelivered == 1
+    assert hall.undelivered == ["a"]
 
 
 def test_the_goodbye_of_the_older_process_makes_room_for_the_newer() -> None:
@@ -174,17 +174,24 @@ def test_the_run_hears_of_every_connection_of_a_client_and_of_its_device() -> No
 # Sending
 
 
-def test_who_cannot_be_reached_is_gone_and_it_is_counted() -> None:
+def test_who_cannot_be_reached_is_gone_and_it_is_told() -> None:
     hall = Hall()
     hall.join("a")
     assert hall.lobby.send("a", [b"\x92\x0d\x90"], 0.0)
     hall.cut.add(b"a")
     assert not hall.lobby.send("a", [b"\x92\x0d\x90"], 0.0)
     assert not hall.lobby.send("nobody", [b"\x92\x0d\x90"], 0.0)
-    assert hall.lobby.num_undelivered == 2
+    assert hall.undelivered == ["a", "nobody"]
     assert hall.told == ["a is ready", "a is gone"]
-    assert "a: a message could not be delivered" in hall.notes
-    assert "nobody: a message could not be delivered" in hall.notes
+
+
+def test_greetings_and_refusals_that_cannot_be_delivered_are_told_of_too() -> None:
+    hall = Hall(constants=(MASKS,))
+    hall.cut.update((b"1", b"2"))
+    hall.hello("a", b"1")
+    hall.take(b"2", Ping())
+    assert hall.undelivered == ["a", "a", ""]
+    assert hall.told == []
 
 
 # Constants

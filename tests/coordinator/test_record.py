@@ -181,6 +181,12 @@ def test_an_announcement_is_stored_when_it_is_news(folder: RunFolder) -> None:
         assert record.standing.announced == {"a": READY}
 
 
+def test_messages_that_were_not_delivered_are_counted_over_restarts(folder: RunFolder) -> None:
+    run(folder, lambda record: record.put_undelivered({"a": 2}))
+    with closing(opened(folder)) as record:
+        assert record.standing.undelivered == {"a": 2}
+
+
 def test_the_metrics_hold_what_became_durable_and_nothing_else(folder: RunFolder) -> None:
     opened(folder).close()
     folder.metrics_path.write_text('{"never": "durable"}\n')

@@ -12,6 +12,7 @@ from coordinator.round_events import (
     Configure,
     Configured,
     FailRound,
+    Restored,
     SendTask,
     UpdateArrived,
 )
@@ -129,6 +130,23 @@ def test_an_update_after_the_exchange_has_closed_is_stale() -> None:
     run.tick(DEADLINE_S)
     text = "the run is in round 1, exchange 0, which takes no updates now"
     assert refused(run.update("c")) == ("stale", text)
+
+
+def test_no_stale_update_hears_that_the_run_takes_updates_of_its_own_exchange() -> None:
+    """Its client would take the refusal for one of an older update, and hold it."""
+    run = Run(num_exchanges=2)
+    assert run.rounds.takes_from == (1, 0)
+    run.open()
+    assert run.rounds.takes_from == (1, 0)
+    assert run.updates("abc")[-1] == Aggregate(1, 0, ("a", "b", "c"))
+    assert run.rounds.takes_from == (1, 1)
+    run.feed(Aggregated)
+    assert run.rounds.takes_from == (1, 1)
+    run.feed(Configured)
+    assert isinstance(run.tick(DEADLINE_S)[0], FailRound)
+    assert run.rounds.takes_from == (1, 2)
+    run.feed(Restored)
+    assert run.rounds.takes_from == (2, 0)
 
 
 def test_an_update_before_the_exchange_opens_is_early_whoever_answered_the_last_one() -> None:

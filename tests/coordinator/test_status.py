@@ -87,6 +87,14 @@ def test_the_text_has_units_and_aligned_columns(tmp_path: Path) -> None:
     assert len({len(line) for line in table if line.startswith(("clients'", "  ann", "  bob"))}) == 1
 
 
+def test_messages_that_could_not_be_delivered_are_told_by_client(tmp_path: Path) -> None:
+    recorded = RecordedRun(tmp_path)
+    recorded.put_fact("undelivered", json.dumps({"bob": 1, "ann": 2}))
+    status = read_status(recorded.end().path)
+    assert status["undelivered"] == {"bob": 1, "ann": 2}
+    assert "messages not delivered: ann 2, bob 1" in format_status(status).splitlines()
+
+
 def test_a_watched_run_is_told_of_until_it_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorded = RecordedRun(tmp_path)
     path = recorded.settle().path

@@ -5,6 +5,7 @@ An input is parts, each behind its length in two bytes. Nothing but the errors t
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -45,7 +46,7 @@ class Target:
 
     def __init__(self) -> None:
         welcome = Welcome(7, "run-7", 5.0, MAX_BYTES, {})
-        events = Events(_nothing, _nothing, _nothing, _nothing, _nothing, _nothing, _nothing)
+        events = Events(*[_nothing] * len(dataclasses.fields(Events)))
         self._lobby = Lobby(SPEC, methods.default(), welcome, lambda *_: True, lambda _: None, events)
         self._lobby.open([])
         self._gate = Gate(GateSection(max_norm=1e3), SPEC.classes)

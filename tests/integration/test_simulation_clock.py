@@ -65,6 +65,14 @@ def test_below_the_quorum_progress_puts_the_deadline_off(pairs: PairsRun, tmp_pa
     assert summary["simulated"]["total_s"] == 36.0
 
 
+def test_below_the_quorum_a_message_under_way_puts_the_deadline_off(pairs: PairsRun, tmp_path: Path) -> None:
+    """At a hundred bits a second no update is there in five seconds."""
+    rules = {"deadline_s": 5.0, "min_clients": 3}
+    summary = simulated(pairs, tmp_path, {"up_mbit_s": 0.0001}, round=rules)
+    assert [line["ok"] for line in round_lines(tmp_path)] == [3, 3]
+    assert summary["simulated"]["total_s"] > 4 * 5.0
+
+
 def test_a_dropout_is_waited_for_and_missed(pairs: PairsRun, tmp_path: Path) -> None:
     settings = {"deadline_s": 5.0, "min_clients": 2}
     summary = simulated(pairs, tmp_path, {"dropout": 0.999999}, round=settings)

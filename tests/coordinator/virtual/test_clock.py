@@ -32,7 +32,7 @@ def test_who_trains_is_abandoned_and_what_is_sent_is_not() -> None:
     clock = SimulatedClock(2.0)
     clock.expect(arrival("a", 4.0, trains_until=3.0))
     clock.expect(arrival("b", 4.0, trains_until=2.0))
-    assert [training.client for training in clock.training()] == ["a"]
+    assert [coming.client for coming in clock.under_way()] == ["a", "b"]
     clock.abandon("a")
     clock.abandon("b")
     assert clock.take().client == "b"

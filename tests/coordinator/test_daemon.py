@@ -1,0 +1,181 @@
+"""The daemon between its clients and the rounds, with lists in place of the port and of the server half's process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator import daemon
+from coordinator.config import load
+from coordinator.display import Display
+from coordinator.door import Arrival, Frames, OnArrival
+from coordinator.half import Constant
+from coordinator.record import RunRecord
+from coordinator.run_folder import RunFolder
+from wire.encoding import Packed, decode, pack
+from wire.exit_codes import ExitCode
+from wire.limits import DEFAULT_MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES
+from wire.messages import Constant as ConstantMessage
+from wire.messages import Goodbye, Grant, Hello, Message, Offer, Ready, Refusal, Task, Welcome
+from wire.payload import Payload
+from wire.sockets.tcp import Counters
+from wire.version import PROTOCOL_VERSION
+
+WAIT_S = 10.0
+NAMES = [f"client-{index}" for index in range(6)]
+COUNTS = [1] * 10
+
+
+class Half:
+    """A server half that has nothing to say but these constants."""
+
+    global_hash = ""
+    versions: dict[str, str] = {}
+    state = pid = None
+    constants: list[Constant] = []
+
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    async def begin(self, state: Packed | None, num_train: int = 0, wants_constants: bool = False) -> list[Constant]:
+        return self.constants
+
+    async def configure(self, round: int, exchange: str) -> Packed:
+        return Packed([], {}, b"")
+
+    async def stop(self) -> None:
+        pass
+
+
+class Clients:
+    """The port of a run, and all its clients, each by the route of its name."""
+
+    address = "nowhere"
+
+    def __init__(self) -> None:
+        self.heard: dict[str, list[Message]] = {name: [] for name in NAMES}
+        self.received_bytes: dict[bytes, int] = {}
+        self.run = 0
+
+    def open(self, on_arrival: OnArrival, *_: Any) -> Clients:
+        self._on_arrival = on_arrival
+        return self
+
+    def quiet_s(self, route: bytes) -> float | None:
+        return None
+
+    def counters(self, route: bytes) -> Counters | None:
+        return Counters(0, self.received_bytes.get(route, 0), 0, 0.0, 0, 0, 0.0)
+
+    def send(self, route: bytes, frames: Frames) -> bool:
+        message, _ = decode(frames, max_bytes=MAX_MESSAGE_BYTES)
+        self.heard[route.decode()].append(message)
+        return True
+
+    def close(self) -> None:
+        pass
+
+    def say(self, name: str, message: Message) -> None:
+        self._on_arrival(Arrival(name.encode(), None, message, None, [b""], None))
+
+    async def join(self) -> None:
+        """Let all get ready, and see each get its task."""
+        for name in NAMES:
+            self.say(name, Hello((PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor), name, 1))
+        self.run = (await self.expect(NAMES[0], Welcome)).run
+        for name in NAMES:
+            self.say(name, Ready(self.run, 10, 0, COUNTS, 50, 0, 0))
+        for name in NAMES:
+            await self.expect(name, Task)
+
+    async def expect(self, name: str, kind: type[Message]) -> Any:
+        """Return the first message of this kind that a client hears, in time."""
+        deadline = asyncio.get_running_loop().time() + WAIT_S
+        while asyncio.get_running_loop().time() < deadline:
+            for message in self.heard[name]:
+                if isinstance(message, kind):
+                    return message
+            await asyncio.sleep(0.01)
+        raise AssertionError(f"{name} heard no {kind.__name__}")
+
+
+Play = Callable[[Clients, daemon.Coordinator], Coroutine[Any, Any, None]]
+
+
+def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, play: Play, *settings: str) -> dict[str, Any]:
+    """Play with a run and its clients, end it and return its summary."""
+    monkeypatch.setattr(daemon, "ServerHalf", Half)
+    monkeypatch.setattr(daemon, "FAREWELL_S", 0.0)
+    fixed = [f"run.dir={tmp_path}", "run.store=memory", f"data.num_clients={len(NAMES)}", "round.min_clients=6"]
+    config = load(None, [*fixed, "round.max_failed_rounds=100", *settings])
+    folder = RunFolder.create(config, "run-1")
+
+    async def on_loop() -> None:
+        with contextlib.closing(
+            RunRecord(folder, config, "serve", Path(), Display(io.StringIO(), False), None)
+        ) as record:
+            clients = Clients()
+            spec = config.spec("run-1", [str(label) for label in range(len(COUNTS))])
+            coordinator = daemon.Coordinator(config, spec, Path(), record, clients.open)
+            running = asyncio.create_task(coordinator.run(None))
+            await asyncio.sleep(0)  # it has opened its port
+            try:
+                await clients.join()
+                await play(clients, coordinator)
+            finally:
+                coordinator.end(ExitCode.INTERRUPTED, "played")
+                await running
+
+    asyncio.run(on_loop())
+    return folder.read_summary()
+
+
+def test_a_constant_that_the_settings_allow_is_sent_and_counted_however_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = DEFAULT_MAX_MESSAGE_BYTES + 1
+    packed = pack(Payload.of_state({}))._replace(buffer=bytes(size))
+    monkeypatch.setattr(Half, "constants", [Constant("large", "digest", packed)])
+
+    async def play(clients: Clients, _: daemon.Coordinator) -> None:
+        await clients.expect(NAMES[5], ConstantMessage)
+
+    summary = played(tmp_path, monkeypatch, play, f"transport.max_message_bytes={size + 1000}")
+    assert summary["init"]["encoded_bytes"] > len(NAMES) * size
+
+
+def test_who_still_waits_for_a_grant_when_the_exchange_closes_is_refused_and_never_granted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last = NAMES[4]
+
+    async def play(clients: Clients, coordinator: daemon.Coordinator) -> None:
+        for name in NAMES[:5]:
+            clients.say(name, Offer(clients.run, 1, 0, 5_000_000))
+        await clients.expect(NAMES[3], Grant)
+        refusal = await clients.expect(last, Refusal)
+        assert (refusal.code, refusal.permanent) == ("stale", False)
+        assert (refusal.run, refusal.round, refusal.exchange) == (clients.run, 1, 1)
+        clients.say(NAMES[0], Goodbye(""))
+        assert not any(isinstance(message, Grant) for message in clients.heard[last])
+
+    summary = played(tmp_path, monkeypatch, play, "round.deadline_s=0.3")
+    assert summary["updates"]["stale"] == 1
+
+
+def test_below_the_quorum_a_message_that_moves_puts_the_deadline_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play(clients: Clients, coordinator: daemon.Coordinator) -> None:
+        for step in range(40):
+            clients.received_bytes[b"client-2"] = 4096 * step
+            await asyncio.sleep(0.02)
+        assert coordinator.where[0] == 1
+
+    played(tmp_path, monkeypatch, play, "round.deadline_s=0.5")
