@@ -142,7 +142,7 @@ class Service:
             if len(self.hosted) >= self.config.service.max_concurrent_runs:
                 return
             if len(self.free_for(plan.config)) >= plan.config.min_available_clients:
-                self._host(plan)
+                self._begin(plan)
 
     def is_busy(self, guest: Guest) -> bool:
         """Say whether a client is in a run."""
@@ -193,10 +193,19 @@ class Service:
             else:
                 self.plans[entry.run_id] = plan
 
+    def _begin(self, plan: Plan) -> None:
+        """Start a queued run, or leave it queued where the queue cannot be written."""
+        run_id = plan.folder.run_id
+        try:
+            self.queue.put(Entry(run_id, "running"))
+        except OSError as error:
+            say(f"{run_id} stays queued: the queue cannot be written: {error}")
+            return
+        del self.plans[run_id]
+        self._host(plan)
+
     def _host(self, plan: Plan) -> None:
         run_id = plan.folder.run_id
-        self.queue.put(Entry(run_id, "running"))
-        self.plans.pop(run_id, None)
         try:
             hosted = Hosted(plan, self._modules, self._door, self._spare.take)
         except (ConfigError, StoreError, OSError) as error:
