@@ -14,6 +14,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import os
+import stat
 import subprocess
 import sys
 import traceback
@@ -40,6 +42,7 @@ from models.spec import ConfigError
 from wire.encoding import encode
 from wire.exit_codes import ExitCode
 from wire.messages import Decline, Goodbye, Ping, Pong, Standby
+from wire.sockets.keys import OTHERS
 from wire.sockets.service import ServiceManager
 from wire.sockets.signals import run_daemon
 from wire.sockets.tcp import Counters
@@ -120,6 +123,7 @@ class Service:
         folder = self.config.folder
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _see_private(folder)
             self._lock = lock_store(folder / FILE)
         except (OSError, ValueError, StoreError) as error:
             raise ConfigError(f"[service] dir: {error}") from None
@@ -326,6 +330,15 @@ class Service:
         self._loop.call_later(TICK_S, self._tick)
         self.foyer.tick(self._loop.time())
         self._reporters = [reporter for reporter in self._reporters if reporter.poll() is None]
+
+
+def _see_private(folder: Path) -> None:
+    """Refuse a folder that is another account's, or that others may enter."""
+    found = folder.stat()
+    if found.st_uid != os.geteuid() or found.st_mode & OTHERS:
+        expected = "expected a folder of this account's own that nobody else may enter"
+        got = f"got mode {stat.S_IMODE(found.st_mode):o}, owner {found.st_uid}"
+        raise PermissionError(f"{expected}, {got}; chmod 700 {folder}, or name another one")
 
 
 def say(text: str) -> None:
