@@ -25,12 +25,12 @@ from coordinator.app import end_by
 from coordinator.config import RunConfig
 from coordinator.device import data_index
 from coordinator.door import Arrival, Door
+from coordinator.foyer import Events, Foyer, Guest
 from coordinator.keys import Keys
 from coordinator.run_folder import RunFolder, run_token
 from coordinator.schema import lock_store, settle
 from coordinator.service.clerk import Clerk
 from coordinator.service.desk import Desk
-from coordinator.service.foyer import Events, Foyer, Guest
 from coordinator.service.hosted import Hosted, Plan
 from coordinator.service.queue import FILE, Entry, Queue
 from coordinator.service.requirements import unmet
@@ -321,7 +321,7 @@ class Service:
 
     def _tell_standby(self, guest: Guest, run_id: str) -> None:
         if guest.stays:
-            self._door.send(guest.arrival.route, encode(Standby(self.config.service.idle_heartbeat_s, run_id)))
+            self._door.send(guest.route, encode(Standby(self.config.service.idle_heartbeat_s, run_id)))
 
     def _run_of(self, guest: Guest) -> Hosted | None:
         return next((hosted for hosted in self.hosted.values() if guest.client in hosted.clients), None)

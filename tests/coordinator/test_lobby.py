@@ -99,7 +99,16 @@ def test_a_restarted_process_is_welcomed_at_once_when_the_older_connection_is_cu
     hall.cut.add(b"a")
     assert isinstance(hall.hello("a", b"2", incarnation=2)[0], Welcome)
     assert hall.told == ["a is ready", "a is gone"]
-    assert hall.lobby.num_undelivered == 1
+
+
+def test_a_client_that_cannot_be_reached_is_gone_and_that_is_noted() -> None:
+    hall = Hall()
+    hall.join("a")
+    hall.cut.add(b"a")
+    assert not hall.lobby.send("a", [b""], 1.0)
+    assert not hall.lobby.send("a", [b""], 1.0)
+    assert (hall.lobby.clients, hall.told) == ([], ["a is ready", "a is gone"])
+    assert hall.lobby.num_undelivered == hall.notes.count("a: a message could not be delivered") == 2
 
 
 def test_the_goodbye_of_the_older_process_makes_room_for_the_newer() -> None:
