@@ -43,6 +43,7 @@ from wire.encoding import encode
 from wire.exit_codes import ExitCode
 from wire.messages import Decline, Goodbye, Ping, Pong, Standby
 from wire.sockets.keys import OTHERS
+from wire.sockets.log import say
 from wire.sockets.service import ServiceManager
 from wire.sockets.signals import run_daemon
 from wire.sockets.tcp import Counters
@@ -339,14 +340,6 @@ def _see_private(folder: Path) -> None:
         expected = "expected a folder of this account's own that nobody else may enter"
         got = f"got mode {stat.S_IMODE(found.st_mode):o}, owner {found.st_uid}"
         raise PermissionError(f"{expected}, {got}; chmod 700 {folder}, or name another one")
-
-
-def say(text: str) -> None:
-    """Print a line for people; output that nobody can take is not an error."""
-    try:
-        print(text, file=sys.stderr, flush=True)
-    except OSError:
-        return
 
 
 def run(config: ServiceConfig, modules: Path, keys: Keys | None) -> ExitCode:
