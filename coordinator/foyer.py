@@ -67,7 +67,7 @@ class Events:
 
 
 class Foyer:
-    """Times are monotonic seconds."""
+    """The guests, by id; times are monotonic seconds."""
 
     def __init__(
         self,
@@ -110,8 +110,10 @@ class Foyer:
     def send(self, client: str, frames: Frames, at: float) -> bool:
         """Send to a guest; False if the client is none, or cannot be reached and so is gone."""
         guest = self.guests.get(client)
-        if guest is None or self._send_to(guest.route, frames):
-            return guest is not None
+        if guest is None:
+            return False
+        if self._send_to(guest.route, frames):
+            return True
         self._obey(self._membership.unreachable(guest.route, at), at)
         return False
 

@@ -77,7 +77,7 @@ def test_a_run_is_resumed_once_and_its_data_are_looked_through_beside_the_loop(
     assert threading.main_thread() not in read_by
 
 
-def test_on_a_full_disk_nothing_is_cancelled_or_queued_and_later_all_of_it(folder: Path) -> None:
+def test_on_a_full_disk_nothing_is_cancelled_or_queued(folder: Path) -> None:
     async def main() -> None:
         async with standing(settings(folder)) as service:
             run_id, clerk = await submitted(service), Clerk(service)
