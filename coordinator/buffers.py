@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from coordinator.schema import sync_folder
+from models.checkpoint import sync_folder
 from models.failpoints import reach
 
 UpdateKey = tuple[int, int, str]

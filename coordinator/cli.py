@@ -6,12 +6,11 @@ takes time.
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from wire.exit_codes import ExitCode
+from wire.sockets.command import add_version, run_command
 
 if TYPE_CHECKING:
     import argparse
@@ -30,29 +29,11 @@ FORMS = ("html", "json", "csv", "tensorboard", "mlflow")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its `ExitCode`; a signal before the daemon handles its own ends quietly as well."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _leave)
-    try:
-        try:
-            return _run_command(argv)
-        finally:
-            print(end="", flush=True)
-    except BrokenPipeError:
-        # What is still buffered would fail again when the interpreter ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.INTERRUPTED
-
-
-def _leave(number: int, frame: object) -> NoReturn:
-    os._exit(ExitCode.INTERRUPTED)
+    """Run one command and return its `ExitCode`."""
+    return run_command(lambda: _run_command(argv))
 
 
 def _run_command(argv: Sequence[str] | None) -> int:
-    from wire.sockets.lean import keep_openssl_out
-
-    keep_openssl_out()
-
     from models.spec import ConfigError
 
     args = _parser().parse_args(argv)
@@ -70,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     from coordinator.service.cli import RUN, add_service_commands, run_dir
 
     parser = argparse.ArgumentParser(prog="coordinator", description="The server of federated prototype learning.")
-    parser.add_argument("--version", action="store_const", dest="command", const=_version, help="print the versions")
+    add_version(parser)
     commands = parser.add_subparsers(metavar="COMMAND")
     parser.set_defaults(command=lambda args: parser.error(f"expected a command: {', '.join(commands.choices)}"))
 
@@ -303,16 +284,3 @@ def _load(path: Path | None, settings: Sequence[str]) -> tuple[RunConfig, Path]:
     folder = path.resolve().parent if path else Path.cwd()
     sys.path.append(str(folder))
     return load(path, settings), folder
-
-
-def _version(args: argparse.Namespace) -> int:
-    from importlib.metadata import PackageNotFoundError, version
-
-    from wire.version import PROTOCOL_VERSION
-
-    try:
-        package = version("protoedge")
-    except PackageNotFoundError:
-        package = "(not installed)"
-    print(f"protoedge {package}, protocol {PROTOCOL_VERSION}")
-    return ExitCode.FINISHED

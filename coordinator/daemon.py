@@ -208,7 +208,7 @@ class Coordinator:
 
     def _on_arrival(self, arrival: Arrival) -> None:
         now, message = self._now(), arrival.message
-        client = self._lobby.take(arrival.route, arrival.owner, message, now)
+        client = self._lobby.take(arrival, now)
         if client is not None:
             self._meter.heard(client, message, arrival.frames)
         if client is not None and not self._ended.done():

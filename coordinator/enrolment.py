@@ -5,7 +5,8 @@
     expires = "2027-01-31"      # from the start of this day on it is refused; "": never
     revoked = false
 
-A revoked entry stays, so that its key is refused by name. A client has one key: the next one replaces it.
+A revoked entry stays, so that its key is refused by name. A client has one key: the next one replaces it. So a list
+with entries does not become empty: where the file is gone or has none, somebody is about to write it.
 """
 
 from __future__ import annotations
@@ -81,12 +82,16 @@ class Enrolment:
         return Verdict(client)
 
     def _reread(self) -> None:
-        """Take the file as it is now; one that is no list changes nothing, and `fault` says so."""
+        """Take the file as it is now; no list, or none any more, changes nothing, and `fault` says so."""
         if self._path is None or (version := _version(self._path)) == self._seen:
             return
         self._seen = version
         try:
-            self._take(read_entries(self._path))
+            entries = read_entries(self._path)
+            if self._entries and not entries:
+                expected = "expected an entry for each client, also for those that are to stay out (revoked = true)"
+                raise ConfigError(f"{self._path}: {expected}, got none")
+            self._take(entries)
             self.fault = ""
         except ConfigError as error:
             self.fault = str(error)
@@ -102,8 +107,12 @@ def read_entries(path: Path) -> dict[str, Entry]:
     Raises:
         ConfigError: it is no enrolment list.
     """
-    if not path.exists():
+    try:
+        path.stat()
+    except FileNotFoundError:
         return {}
+    except OSError as error:
+        raise ConfigError(f"{path}: expected to read the enrolment list, got {error.strerror}") from None
     entries = {client: _entry(path, client, table) for client, table in read_toml(path).items()}
     owners: dict[str, str] = {}
     for client, entry in entries.items():

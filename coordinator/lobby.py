@@ -1,6 +1,6 @@
 """The lobby: greets clients, checks that they fit the run, and knows who is here and what each announced.
 
-It carries out what `membership` decides. A client takes part from its `Ready` on; one that does not fit the run is
+Who is connected is for the foyer to say. A client takes part from its `Ready` on; one that does not fit the run is
 refused by name for good, and costs nobody else anything.
 """
 
@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from coordinator import membership
+from coordinator import foyer
 from coordinator.device import data_index
-from coordinator.greeting import duplicate, fault_of, pass_time, speaker
+from coordinator.door import Arrival, Frames
+from coordinator.foyer import Fault, Foyer, Guest
 from coordinator.half import Constant
-from coordinator.membership import Membership
 from models.methods.api import Method
 from models.spec import RunSpec
 from wire.encoding import Packed, encode
@@ -22,9 +22,7 @@ from wire.limits import MAX_ENTRIES, MAX_SAMPLES
 from wire.messages import (
     Constant as ConstantMessage,
 )
-from wire.messages import Goodbye, Hello, Message, Ping, Pong, Ready, Refusal, RefusalCode, Welcome
-
-Frames = Sequence[bytes | memoryview]
+from wire.messages import Goodbye, Hello, Ping, Pong, Ready, RefusalCode, Welcome
 
 WAITS_EVERY_S = 1.0
 """What a client waits for is taken note of at most so often."""
@@ -73,13 +71,11 @@ class Lobby:
         self._spec = spec
         self._method = method
         self._welcome = welcome
-        self._send_to = send
-        self._quiet_s = quiet_s
         self._events = events
-        self._membership = Membership(welcome.heartbeat_s)
+        told = foyer.Events(self._on_came, self._on_gone, events.turned_away, self._fault_of, events.undelivered)
+        self._foyer = Foyer(welcome.heartbeat_s, send, quiet_s, told)
         self._constants: list[tuple[ConstantMessage, Packed, Frames]] = []
         self._welcome_frames: Frames = []
-        self._hellos: dict[bytes, Hello] = {}
         self._open = False
         self.announced: dict[str, Ready] = {}
         self._at_work: set[str] = set()
@@ -91,20 +87,20 @@ class Lobby:
     @property
     def clients(self) -> list[str]:
         """The ids of those who are connected."""
-        return sorted(self._membership.members)
+        return sorted(self._foyer.guests)
 
     def heard_at(self) -> dict[str, float]:
         """Return when each of those who are connected was last heard."""
-        return {client: member.heard_at for client, member in self._membership.members.items()}
+        return self._foyer.heard_at()
 
     def routes(self, clients: Iterable[str]) -> dict[str, bytes]:
         """Return the connections of those of these clients who are connected."""
-        members = self._membership.members
-        return {client: members[client].route for client in clients if client in members}
+        guests = self._foyer.guests
+        return {client: guests[client].route for client in clients if client in guests}
 
     def has(self, client: str) -> bool:
         """Say whether this client is connected."""
-        return client in self._membership.members
+        return client in self._foyer.guests
 
     def open(self, constants: Sequence[Constant]) -> None:
         """Begin to welcome, now that the run's constants are made.
@@ -118,106 +114,81 @@ class Lobby:
             self._constants.append((message, constant.packed, frames))
         self._welcome_frames = self._encode_welcome()
         self._open = True
-        for member in self._membership.members.values():
-            self._admit(member.client, member.route)
+        for guest in self._foyer.guests.values():
+            self._admit(guest)
 
     def close(self) -> None:
         """Welcome nobody any more: the run is over."""
         self._closed = True
 
-    def take(self, route: bytes, owner: str | None, message: Message, at: float) -> str | None:
-        """Take any message; return the client that it is from if it is from one who is here.
-
-        A connection speaks for its `owner` and for nobody else; None: for whom it says hello.
-        """
-        if isinstance(message, Hello):
-            if not self._closed:
-                self._hello(route, owner, message, at)
+    def take(self, arrival: Arrival, at: float) -> str | None:
+        """Take any message; return the client that it is from if it is from one who is here."""
+        message = arrival.message
+        if self._closed and isinstance(message, Hello):
             return None
-        client = speaker(self._membership, route, owner)
-        if client is None:
-            if not isinstance(message, Goodbye):
-                self._refuse(route, RefusalCode.UNKNOWN_SESSION, "say hello first")
+        guest = self._foyer.take(arrival, at)
+        if guest is None:
             return None
         if isinstance(message, Goodbye):
-            self._obey(self._membership.goodbye(route, message.reason, at), at)
-            return client
-        self._obey(self._membership.heard(route, at), at)
-        if isinstance(message, Ping):
-            self._note_wait(client, message.waits_for[:MAX_WAITS_CHARACTERS], at)
-            self.send(client, encode(Pong()), at)
+            self._foyer.leave(guest.route, message.reason, at)
+        elif isinstance(message, Ping):
+            self._note_wait(guest.client, message.waits_for[:MAX_WAITS_CHARACTERS], at)
+            self.send(guest.client, encode(Pong()), at)
         elif isinstance(message, Ready):
-            self._ready(client, route, message)
-        return client
+            self._ready(guest.client, guest.route, message)
+        return guest.client
 
     def send(self, client: str, frames: Frames, at: float) -> bool:
         """Send to a client; one that cannot be reached is gone, and that is told."""
-        member = self._membership.members.get(client)
-        if member is None:
-            self._events.undelivered(client)
-        elif self._send_by(member.route, frames):
-            return True
-        else:
-            self._obey(self._membership.unreachable(member.route, at), at)
-        return False
+        return self._foyer.send(client, frames, at)
 
     def bar(self, route: bytes, reason: str, at: float) -> None:
         """Hear no more of a connection: its client is gone."""
-        self._obey(self._membership.barred(route, reason, at), at)
+        self._foyer.bar(route, reason, at)
 
     def leave_out(self, client: str, reason: str, at: float) -> None:
         """Refuse a client for good, also when it comes again."""
         self.left_out[client] = reason
-        member = self._membership.members.get(client)
-        if member is not None:
-            self._turn_away(member.route, RefusalCode.LEFT_OUT, reason)
-            self.bar(member.route, reason, at)
+        guest = self._foyer.guests.get(client)
+        if guest is not None:
+            self._foyer.turn_away(guest.route, RefusalCode.LEFT_OUT, reason)
+            self.bar(guest.route, reason, at)
 
     def tick(self, at: float) -> None:
-        """Time has passed; who is in the middle of a long message is not silent."""
-        self._obey(pass_time(self._membership, self._quiet_s, at), at)
+        """Time has passed."""
+        self._foyer.tick(at)
 
     def next_wakeup(self) -> float | None:
         """Return when the next `tick` is due."""
-        return self._membership.next_wakeup()
+        return self._foyer.next_wakeup()
 
-    def _hello(self, route: bytes, owner: str | None, hello: Hello, at: float) -> None:
-        fault = fault_of(hello, owner)
-        if fault is not None:
-            self._turn_away(route, *fault)
-        elif hello.client in self.left_out:
-            self._turn_away(route, RefusalCode.LEFT_OUT, self.left_out[hello.client])
-        elif holder := self._holder_of(hello.client, index := data_index(hello.device)):
-            reason = f"{hello.client} and {holder} have [data] index = {index}: expected another part for each client"
-            self._turn_away(route, RefusalCode.DATA_INDEX, reason)
-        else:
-            self._hellos[route] = hello
-            self._obey(self._membership.hello(hello.client, route, hello.incarnation, at), at)
-            self._hellos = {held: self._hellos[held] for held in self._membership.routes()}
+    def _fault_of(self, guest: Guest) -> Fault | None:
+        """Say what keeps a client from coming in, None if nothing does."""
+        if guest.client in self.left_out:
+            return RefusalCode.LEFT_OUT, self.left_out[guest.client]
+        index = data_index(guest.device)
+        if holder := self._holder_of(guest.client, index):
+            reason = f"{guest.client} and {holder} have [data] index = {index}: expected another part for each client"
+            return RefusalCode.DATA_INDEX, reason
+        return None
 
     def _holder_of(self, client: str, index: int | None) -> str:
         """Return who else is connected and has this part of the run's data, nothing if nobody or if it is no part."""
         if index is None:
             return ""
-        others = [member for member in self._membership.members.values() if member.client != client]
-        return next((other.client for other in others if data_index(self._hellos[other.route].device) == index), "")
+        others = [guest for guest in self._foyer.guests.values() if guest.client != client]
+        return next((other.client for other in others if data_index(other.device) == index), "")
 
-    def _obey(self, instructions: Sequence[membership.Instruction], at: float) -> None:
-        for instruction in instructions:
-            if isinstance(instruction, membership.Admit):
-                device = self._hellos[instruction.route].device
-                self._events.joined(instruction.client, instruction.route, device)
-                if self._open:
-                    self._admit(instruction.client, instruction.route)
-            elif isinstance(instruction, membership.RefuseDuplicate):
-                self._turn_away(instruction.route, *duplicate(instruction.client))
-            elif isinstance(instruction, membership.Probe):
-                self.send(instruction.client, encode(Ping()), at)
-            else:
-                if not self._closed:  # once the run is over everybody is expected to go
-                    self._events.note(f"{instruction.client} is gone: {instruction.reason}")
-                self._set_wait(instruction.client, "")
-                self._events.gone(instruction.client)
+    def _on_came(self, guest: Guest) -> None:
+        self._events.joined(guest.client, guest.route, guest.device)
+        if self._open:
+            self._admit(guest)
+
+    def _on_gone(self, guest: Guest, reason: str) -> None:
+        if not self._closed:  # once the run is over everybody is expected to go
+            self._events.note(f"{guest.client} is gone: {reason}")
+        self._set_wait(guest.client, "")
+        self._events.gone(guest.client)
 
     def _note_wait(self, client: str, waits_for: str, at: float) -> None:
         """Tell people what a client waits for, if that is news; a change that comes too soon is told with the next."""
@@ -232,15 +203,14 @@ class Lobby:
             self._waits_for |= {client: waits_for} if waits_for else {}
             self._events.waiting(self._waits_for)
 
-    def _admit(self, client: str, route: bytes) -> None:
+    def _admit(self, guest: Guest) -> None:
         """Welcome a client and send the run constants that it does not hold."""
-        self._events.note(f"{client} joined")
-        self._at_work.discard(client)
-        self._send_by(route, self._welcome_frames)
+        self._events.note(f"{guest.client} joined")
+        self._at_work.discard(guest.client)
+        self._foyer.send_by(guest.route, self._welcome_frames)
         for message, packed, frames in self._constants:
-            is_held = message.digest in self._hellos[route].constants
-            if not is_held and self._send_by(route, frames):
-                self._events.constant_sent(client, message, packed, frames)
+            if message.digest not in guest.hello.constants and self._foyer.send_by(guest.route, frames):
+                self._events.constant_sent(guest.client, message, packed, frames)
 
     def _encode_welcome(self) -> Frames:
         welcome = self._welcome
@@ -251,11 +221,11 @@ class Lobby:
 
     def _ready(self, client: str, route: bytes, ready: Ready) -> None:
         if ready.run != self._welcome.run:
-            self._refuse(route, RefusalCode.UNKNOWN_SESSION, f"this is run {self._welcome.run_id}")
+            self._foyer.refuse(route, RefusalCode.UNKNOWN_SESSION, f"this is run {self._welcome.run_id}")
             return
         misfit = self._misfit(client, ready)
         if misfit is not None:
-            self._turn_away(route, *misfit)
+            self._foyer.turn_away(route, *misfit)
             return
         self._tell_skipped(client, ready)
         self.announced[client] = ready
@@ -267,8 +237,8 @@ class Lobby:
         if ready.num_skipped != (before.num_skipped if before else 0):
             self._events.note(f"{client} has {ready.num_skipped} samples that it cannot use; its own log says why")
 
-    def _misfit(self, client: str, ready: Ready) -> tuple[str, str] | None:
-        """Return code and reason of what keeps a client from taking part, None if it fits the run."""
+    def _misfit(self, client: str, ready: Ready) -> Fault | None:
+        """Say what keeps a client from taking part, None if it fits the run."""
         wanted = self._spec.model.feature_dim
         if ready.feature_dim != wanted:
             return RefusalCode.FEATURE_DIM, f"the run's feature_dim is {wanted}, {client}'s net has {ready.feature_dim}"
@@ -304,18 +274,3 @@ class Lobby:
                     f"{theirs.num_buffers} buffers as {other} has, {client} has {size[0]} and {size[1]}"
                 )
         return ""
-
-    def _send_by(self, route: bytes, frames: Frames) -> bool:
-        """Send by a connection; that it cannot be is told."""
-        is_sent = self._send_to(route, frames)
-        if not is_sent:
-            self._events.undelivered(self._membership.client_at(route) or "")
-        return is_sent
-
-    def _refuse(self, route: bytes, code: str, reason: str, permanent: bool = False) -> None:
-        self._send_by(route, encode(Refusal(code, reason, permanent)))
-
-    def _turn_away(self, route: bytes, code: str, reason: str) -> None:
-        """Refuse a client for good, and tell people."""
-        self._events.turned_away(code, reason)
-        self._refuse(route, code, reason, permanent=True)

@@ -23,6 +23,8 @@ from coordinator.keys import ThrowAwayKeys
 from coordinator.run_folder import RunFolder
 from models.spec import ConfigError
 from wire.exit_codes import ExitCode
+from wire.sockets.child import LAST_LINES
+from wire.sockets.log import last_lines
 
 DRAW_S = 600.0
 """How long it may take to load the data set and spread it over the clients."""
@@ -163,8 +165,4 @@ def client_names(num_clients: int) -> list[str]:
 
 def last_line(log: Path) -> str:
     """Return the last line of a log that says something."""
-    try:
-        lines = [line for line in log.read_text("utf-8", "replace").splitlines() if line.strip()]
-    except OSError:
-        lines = []
-    return lines[-1] if lines else "it said nothing"
+    return next((line for line in reversed(last_lines(log, LAST_LINES)) if line.strip()), "it said nothing")

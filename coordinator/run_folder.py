@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from coordinator.config import RunConfig
-from coordinator.schema import sync_folder
 from models import methods
+from models.checkpoint import sync_folder
 from models.settings import NAME_FORM, is_plain_name
 from models.spec import ConfigError
 

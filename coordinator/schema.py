@@ -13,6 +13,8 @@ import os
 import sqlite3
 from pathlib import Path
 
+from models.checkpoint import sync_folder
+
 APPLICATION_ID = 0x70724564
 """Marks an SQLite file as a store of this program (`prEd`)."""
 
@@ -147,15 +149,6 @@ def settle(path: Path) -> None:
         open_database(path).close()
     finally:
         os.close(lock)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable: files created, renamed or deleted there."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _checked_version(connection: sqlite3.Connection, path: Path | None) -> int:

@@ -28,10 +28,9 @@ from coordinator.since_start import SentConstants
 from coordinator.store import Store
 from coordinator.stored import (
     ClosedExchange,
-    Frames,
-    OpenExchange,
-    Position,
     StoredConstant,
+    StoredExchange,
+    StoredPosition,
     StoredUpdate,
     read_links,
     read_sent_constants,
@@ -115,8 +114,8 @@ def read_standing(store: Store, run_id: str, num_exchanges: int, is_encrypted: b
         constants=[_constant(constant) for constant in store.constants()] if "begun" in meta else None,
         num_train=int(meta["num_train"]) if "num_train" in meta else None,
         start_classes=frozenset(json.loads(meta["start_classes"])) if "start_classes" in meta else None,
-        start_state=_packed(found.start_state) if found.start_state else None,
-        latest_state=_packed(found.latest_state) if found.latest_state else None,
+        start_state=_packed(*found.start_state) if found.start_state else None,
+        latest_state=_packed(*found.latest_state) if found.latest_state else None,
         turned_away=json.loads(meta.get("turned_away", "{}")),
         undelivered=json.loads(meta.get("undelivered", "{}")),
         misfits=json.loads(meta.get("misfits", "{}")),
@@ -128,12 +127,12 @@ def read_standing(store: Store, run_id: str, num_exchanges: int, is_encrypted: b
     )
     if found.open_exchange is None:
         return standing
-    downlink = _packed(Frames(found.open_exchange.downlink_header, found.open_exchange.downlink_buffer))
+    downlink = _packed(found.open_exchange.downlink_header, found.open_exchange.downlink_buffer)
     updates = _held_updates(store, found.open_exchange, position, run_token(run_id), downlink, is_encrypted)
     return replace(standing, downlink=downlink, updates=list(updates))
 
 
-def rounds_position(found: Position, closed: Sequence[ClosedExchange], is_evaluated: bool) -> rounds.Position:
+def rounds_position(found: StoredPosition, closed: Sequence[ClosedExchange], is_evaluated: bool) -> rounds.Position:
     """Return where the rounds go on.
 
     Args:
@@ -170,7 +169,7 @@ def stored_lines(store: Store, num_exchanges: int) -> Iterator[str]:
 
 
 def _held_updates(
-    store: Store, opened: OpenExchange, position: rounds.Position, token: int, downlink: Packed, is_encrypted: bool
+    store: Store, opened: StoredExchange, position: rounds.Position, token: int, downlink: Packed, is_encrypted: bool
 ) -> Iterator[HeldUpdate]:
     for stored in opened.updates:
         kept = position.kept.get(stored.client, 0)
@@ -194,7 +193,7 @@ def _held_update(stored: StoredUpdate, store: Store, task_cost: Cost, is_encrypt
 
 
 def _constant(stored: StoredConstant) -> Constant:
-    return Constant(stored.name, stored.digest, _packed(Frames(stored.header, stored.buffer)))
+    return Constant(stored.name, stored.digest, _packed(stored.header, stored.buffer))
 
 
 def _ready(header: bytes) -> Ready:
@@ -203,7 +202,7 @@ def _ready(header: bytes) -> Ready:
     return message
 
 
-def _packed(frames: Frames) -> Packed:
-    _, packed = decode(frames, commands.COMMANDS, PIPE_BYTES)
+def _packed(header: bytes, buffer: bytes) -> Packed:
+    _, packed = decode([header, buffer], commands.COMMANDS, PIPE_BYTES)
     assert packed is not None
     return packed

@@ -39,13 +39,13 @@ from typing import Any
 from coordinator import stored
 from coordinator.buffers import BufferFolder, UpdateKey
 from coordinator.schema import StoreError, explain, lock_store, open_database
-from coordinator.stored import ClosedExchange, Frames, OpenExchange, Position, RoundRecord, StoredConstant, StoredUpdate
+from coordinator.stored import ClosedExchange, RoundRecord, StoredConstant, StoredPosition, StoredUpdate
 from coordinator.writer import Callback, Writer
 from wire.tensors import Buffer
 
 __all__ = [
-    "SPILL_BYTES", "ClosedExchange", "Frames", "OpenExchange", "Position", "RoundRecord", "Store", "StoreError",
-    "StoredConstant", "StoredUpdate",
+    "SPILL_BYTES", "ClosedExchange", "RoundRecord", "Store", "StoreError", "StoredConstant", "StoredPosition",
+    "StoredUpdate",
 ]  # fmt: skip
 
 SPILL_BYTES = 256 * 1024
@@ -228,7 +228,7 @@ class Store:
         """Return what each client says of its device, by client id."""
         return self._writer.read(stored.read_devices)
 
-    def position(self) -> Position:
+    def position(self) -> StoredPosition:
         """Return where the run stands, all earlier calls included."""
         return self._writer.read(stored.read_position)
 

@@ -22,8 +22,8 @@ SENT_CONSTANTS = "constants:"
 """Begins the key of a fact about the run: what a client was sent, whose id follows."""
 
 
-class Frames(NamedTuple):
-    """The two frames of a payload: the header and the raw buffer of its arrays."""
+class StoredState(NamedTuple):
+    """The server half's state: a header, and the raw buffer of its arrays."""
 
     header: bytes
     buffer: bytes
@@ -57,7 +57,7 @@ class StoredUpdate:
 
 
 @dataclass(frozen=True)
-class OpenExchange:
+class StoredExchange:
     """The exchange in hand: who was asked, with which downlink, and who has answered, in client-id order."""
 
     round: int
@@ -91,7 +91,7 @@ class RoundRecord(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Position:
+class StoredPosition:
     """Where the run stands, all that a restart goes on from.
 
     Attributes:
@@ -108,9 +108,9 @@ class Position:
     base_round: int
     failed_in_a_row: int
     kept: dict[str, int]
-    open_exchange: OpenExchange | None
-    start_state: Frames | None
-    latest_state: Frames | None
+    open_exchange: StoredExchange | None
+    start_state: StoredState | None
+    latest_state: StoredState | None
 
 
 @contextmanager
@@ -136,12 +136,12 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
         raise ConfigError(f"{path}: expected the store of a run: {error}") from None
 
 
-def read_position(connection: sqlite3.Connection) -> Position:
+def read_position(connection: sqlite3.Connection) -> StoredPosition:
     """Read where the run stands."""
     last, base = connection.execute(
         "SELECT coalesce(max(round), 0), coalesce(max(round) FILTER (WHERE status = 'completed'), 0) FROM rounds"
     ).fetchone()
-    return Position(
+    return StoredPosition(
         next_round=last + 1,
         base_round=base,
         failed_in_a_row=connection.execute("SELECT count(*) FROM rounds WHERE round > ?", (base,)).fetchone()[0],
@@ -220,7 +220,7 @@ def read_spilled(connection: sqlite3.Connection) -> Iterator[tuple[UpdateKey, in
         yield (round, exchange, client), size
 
 
-def _read_open_exchange(connection: sqlite3.Connection) -> OpenExchange | None:
+def _read_open_exchange(connection: sqlite3.Connection) -> StoredExchange | None:
     row = connection.execute(
         "SELECT round, exchange, cohort, downlink_header, downlink_buffer FROM exchanges WHERE accepted IS NULL"
     ).fetchone()
@@ -232,10 +232,10 @@ def _read_open_exchange(connection: sqlite3.Connection) -> OpenExchange | None:
         "WHERE round = ? AND exchange = ? ORDER BY client"
     )
     updates = [StoredUpdate(*fields) for fields in connection.execute(query, (round, exchange))]
-    return OpenExchange(round, exchange, tuple(json.loads(cohort)), header, buffer, updates)
+    return StoredExchange(round, exchange, tuple(json.loads(cohort)), header, buffer, updates)
 
 
-def _read_state(connection: sqlite3.Connection, up_to_round: int) -> Frames | None:
+def _read_state(connection: sqlite3.Connection, up_to_round: int) -> StoredState | None:
     query = "SELECT header, buffer FROM states WHERE round <= ? ORDER BY round DESC, exchange DESC LIMIT 1"
     row = connection.execute(query, (up_to_round,)).fetchone()
-    return Frames(*row) if row else None
+    return StoredState(*row) if row else None

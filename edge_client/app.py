@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -43,6 +42,7 @@ from wire.messages import Goodbye, Hello, Message, Ping, Progress, Ready, Standb
 from wire.sockets.child import Child, thread_environment
 from wire.sockets.endpoint import Context, Parts
 from wire.sockets.knock import mechanism_at
+from wire.sockets.log import say
 from wire.sockets.names import look_up
 from wire.sockets.pipe import Frames, end_with_parent
 from wire.sockets.service import ServiceManager
@@ -371,14 +371,6 @@ class ClientApp:
             say(f"{self._config.client.id}: {message.text}")
         elif isinstance(message, commands.Failed):
             self._feed(session.TrainerFailed(message.reason, ExitCode(message.code), now))
-
-
-def say(text: str) -> None:
-    """Print a line for people; output that nobody can take is not an error."""
-    try:
-        print(text, file=sys.stderr, flush=True)
-    except OSError:
-        return
 
 
 def run(config: ClientConfig, config_folder: Path, keys: Keys | None, once: bool, lifeline: int | None) -> ExitCode:

@@ -6,12 +6,12 @@ takes time.
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from wire.exit_codes import ExitCode
+from wire.sockets.command import add_version, run_command
 
 if TYPE_CHECKING:
     import argparse
@@ -19,34 +19,13 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its `ExitCode`; a signal before the daemon handles its own ends quietly as well."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _leave)
-    for number in (
-        signal.SIGUSR1,
-        signal.SIGUSR2,
-    ):  # to pause a daemon that has only begun to start is no reason to end
+    """Run one command and return its `ExitCode`."""
+    for number in (signal.SIGUSR1, signal.SIGUSR2):  # a pause that comes this early ends nothing
         signal.signal(number, signal.SIG_IGN)
-    try:
-        try:
-            return _run_command(argv)
-        finally:
-            print(end="", flush=True)
-    except BrokenPipeError:
-        # What is still buffered would fail again when the interpreter ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.INTERRUPTED
-
-
-def _leave(number: int, frame: object) -> NoReturn:
-    os._exit(ExitCode.INTERRUPTED)
+    return run_command(lambda: _run_command(argv))
 
 
 def _run_command(argv: Sequence[str] | None) -> int:
-    from wire.sockets.lean import keep_openssl_out
-
-    keep_openssl_out()
-
     from models.spec import ConfigError
 
     args = _parser().parse_args(argv)
@@ -62,7 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     from pathlib import Path
 
     parser = argparse.ArgumentParser(prog="edge-client", description="A device's part in federated prototype learning.")
-    parser.add_argument("--version", action="store_const", dest="command", const=_version, help="print the versions")
+    add_version(parser)
     commands = parser.add_subparsers(metavar="COMMAND")
     run = commands.add_parser("run", help="take part in the runs of a coordinator")
     run.set_defaults(command=_run)
@@ -164,16 +143,3 @@ def _doctor(args: argparse.Namespace) -> int:
     findings = list(examine(config, address, args.allow_open_keys))
     print(json.dumps(as_plain(findings), indent=1) if args.format == "json" else as_text(findings))
     return exit_code(findings)
-
-
-def _version(args: argparse.Namespace) -> int:
-    from importlib.metadata import PackageNotFoundError, version
-
-    from wire.version import PROTOCOL_VERSION
-
-    try:
-        package = version("protoedge")
-    except PackageNotFoundError:
-        package = "(not installed)"
-    print(f"protoedge {package}, protocol {PROTOCOL_VERSION}")
-    return ExitCode.FINISHED

@@ -84,8 +84,8 @@ def _texts(file: Any) -> dict[str, str]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make renames and removals in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
+    """Make the names in a folder durable: files created, renamed or deleted there."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
     finally:

@@ -12,6 +12,7 @@ from coordinator.report.page import live_body
 from coordinator.report.reading import Run, read_run
 from coordinator.run_folder import RunFolder
 from coordinator.status import read_status
+from wire.sockets.log import last_lines
 
 CHECK_EVERY_S = 1.0
 """How often it is looked whether something has changed."""
@@ -19,7 +20,7 @@ CHECK_EVERY_S = 1.0
 REST_FACTOR = 20.0
 """Reading takes at most one part in so many of the time, however long the run is."""
 
-LOG_BYTES, LOG_LINES = 8192, 15
+LOG_LINES = 15
 """So much of the log's end is shown."""
 
 
@@ -77,7 +78,7 @@ class LiveRun:
 
     def _read(self) -> tuple[Run, str]:
         run = read_run(self._folder.path)
-        return run, live_body(run, read_status(self._folder.path), last_lines(self._folder.log_path))
+        return run, live_body(run, read_status(self._folder.path), last_lines(self._folder.log_path, LOG_LINES))
 
 
 def version_of(folder: RunFolder) -> str:
@@ -91,13 +92,3 @@ def _stat(path: Path) -> os.stat_result | None:
         return path.stat()
     except OSError:
         return None
-
-
-def last_lines(path: Path) -> list[str]:
-    """Return the last lines of a log, none if it is not there."""
-    try:
-        with path.open("rb") as log:
-            log.seek(max(0, log.seek(0, os.SEEK_END) - LOG_BYTES))
-            return log.read().decode("utf-8", "replace").splitlines()[-LOG_LINES:]
-    except OSError:
-        return []

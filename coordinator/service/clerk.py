@@ -53,7 +53,11 @@ class Clerk:
         classes = await asyncio.to_thread(dataset_classes, config.data)
         spec = config.spec("", classes)
         folder = RunFolder.create(config, time.strftime("%Y%m%d-%H%M%S"))
-        self._service.put(Plan(folder, config, msgspec.structs.replace(spec, run_id=folder.run_id)))
+        try:
+            self._service.put(Plan(folder, config, msgspec.structs.replace(spec, run_id=folder.run_id)))
+        except OSError:
+            folder.discard()
+            raise
         return Done(folder.run_id, "queued")
 
     async def _list(self, order: ListRuns) -> Runs:
@@ -66,8 +70,8 @@ class Clerk:
     async def _cancel(self, order: Cancel) -> Done:
         if self._entry(order.run_id).state != "queued":
             return await self._end(order.run_id, "cancelled", "cancelled")
-        del self._service.plans[order.run_id]
         self._service.queue.put(Entry(order.run_id, "over", "cancelled"))
+        del self._service.plans[order.run_id]
         return Done(order.run_id, "cancelled")
 
     async def _end(self, run_id: str, reason: str, outcome: str) -> Done:

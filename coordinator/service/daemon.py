@@ -14,6 +14,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import os
+import stat
 import subprocess
 import sys
 import traceback
@@ -23,12 +25,12 @@ from coordinator.app import end_by
 from coordinator.config import RunConfig
 from coordinator.device import data_index
 from coordinator.door import Arrival, Door
+from coordinator.foyer import Events, Foyer, Guest
 from coordinator.keys import Keys
 from coordinator.run_folder import RunFolder, run_token
 from coordinator.schema import lock_store, settle
 from coordinator.service.clerk import Clerk
 from coordinator.service.desk import Desk
-from coordinator.service.foyer import Events, Foyer, Guest
 from coordinator.service.hosted import Hosted, Plan
 from coordinator.service.queue import FILE, Entry, Queue
 from coordinator.service.requirements import unmet
@@ -40,6 +42,8 @@ from models.spec import ConfigError
 from wire.encoding import encode
 from wire.exit_codes import ExitCode
 from wire.messages import Decline, Goodbye, Ping, Pong, Standby
+from wire.sockets.keys import OTHERS
+from wire.sockets.log import say
 from wire.sockets.service import ServiceManager
 from wire.sockets.signals import run_daemon
 from wire.sockets.tcp import Counters
@@ -120,6 +124,7 @@ class Service:
         folder = self.config.folder
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _see_private(folder)
             self._lock = lock_store(folder / FILE)
         except (OSError, ValueError, StoreError) as error:
             raise ConfigError(f"[service] dir: {error}") from None
@@ -142,7 +147,7 @@ class Service:
             if len(self.hosted) >= self.config.service.max_concurrent_runs:
                 return
             if len(self.free_for(plan.config)) >= plan.config.min_available_clients:
-                self._host(plan)
+                self._begin(plan)
 
     def is_busy(self, guest: Guest) -> bool:
         """Say whether a client is in a run."""
@@ -193,10 +198,19 @@ class Service:
             else:
                 self.plans[entry.run_id] = plan
 
+    def _begin(self, plan: Plan) -> None:
+        """Start a queued run, or leave it queued where the queue cannot be written."""
+        run_id = plan.folder.run_id
+        try:
+            self.queue.put(Entry(run_id, "running"))
+        except OSError as error:
+            say(f"{run_id} stays queued: the queue cannot be written: {error}")
+            return
+        del self.plans[run_id]
+        self._host(plan)
+
     def _host(self, plan: Plan) -> None:
         run_id = plan.folder.run_id
-        self.queue.put(Entry(run_id, "running"))
-        self.plans.pop(run_id, None)
         try:
             hosted = Hosted(plan, self._modules, self._door, self._spare.take)
         except (ConfigError, StoreError, OSError) as error:
@@ -308,7 +322,7 @@ class Service:
 
     def _tell_standby(self, guest: Guest, run_id: str) -> None:
         if guest.stays:
-            self._door.send(guest.arrival.route, encode(Standby(self.config.service.idle_heartbeat_s, run_id)))
+            self._door.send(guest.route, encode(Standby(self.config.service.idle_heartbeat_s, run_id)))
 
     def _run_of(self, guest: Guest) -> Hosted | None:
         return next((hosted for hosted in self.hosted.values() if guest.client in hosted.clients), None)
@@ -319,12 +333,13 @@ class Service:
         self._reporters = [reporter for reporter in self._reporters if reporter.poll() is None]
 
 
-def say(text: str) -> None:
-    """Print a line for people; output that nobody can take is not an error."""
-    try:
-        print(text, file=sys.stderr, flush=True)
-    except OSError:
-        return
+def _see_private(folder: Path) -> None:
+    """Refuse a folder that is another account's, or that others may enter."""
+    found = folder.stat()
+    if found.st_uid != os.geteuid() or found.st_mode & OTHERS:
+        expected = "expected a folder of this account's own that nobody else may enter"
+        got = f"got mode {stat.S_IMODE(found.st_mode):o}, owner {found.st_uid}"
+        raise PermissionError(f"{expected}, {got}; chmod 700 {folder}, or name another one")
 
 
 def run(config: ServiceConfig, modules: Path, keys: Keys | None) -> ExitCode:

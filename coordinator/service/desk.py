@@ -24,7 +24,7 @@ class Desk:
     """A socket in the service's folder that nobody but its owner may open."""
 
     def __init__(self, folder: Path, carry_out: Callable[[Message], Awaitable[Message]]) -> None:
-        """Say who carries out orders; the text of a `ConfigError` or `OSError` that he raises is the answer then."""
+        """Say who carries out orders; whatever he raises, its text is the answer then."""
         self.path = folder / SOCKET
         self._carry_out = carry_out
         self._server: asyncio.Server | None = None
@@ -54,16 +54,23 @@ class Desk:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.TimeoutError):
             try:
-                writer.write(to_bytes(await self._answer(reader)))
+                writer.write(await self._answer(reader))
                 await asyncio.wait_for(writer.drain(), READ_S)
             finally:
                 writer.close()
 
-    async def _answer(self, reader: asyncio.StreamReader) -> Message:
+    async def _answer(self, reader: asyncio.StreamReader) -> bytes:
         try:
-            return await self._carry_out(from_bytes(await asyncio.wait_for(_read(reader), READ_S), ORDERS))
+            order = from_bytes(await asyncio.wait_for(_read(reader), READ_S), ORDERS)
+            return to_bytes(await self._carry_out(order))
+        except (asyncio.IncompleteReadError, asyncio.TimeoutError):
+            raise  # no order came, so nobody waits for an answer
         except (ConfigError, DecodeError, EncodeError, OSError) as error:
-            return Refused(str(error))
+            return to_bytes(Refused(str(error)))
+        except Exception as error:  # a fault in one order is nothing to the others
+            told = {"message": "an order could not be carried out", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(told)
+            return to_bytes(Refused(f"internal error: {type(error).__name__}: {error}"))
 
 
 def _bind_privately(listener: socket.socket, path: Path) -> None:

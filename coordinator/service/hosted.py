@@ -13,10 +13,10 @@ from coordinator.config import RunConfig, load
 from coordinator.daemon import Coordinator
 from coordinator.display import Display
 from coordinator.door import Arrival, Frames, OnArrival, OnBarred, OnEnded, Port
+from coordinator.foyer import Guest
 from coordinator.record import RunRecord, outcome_of
 from coordinator.run_folder import RunFolder
 from coordinator.server_half import Spare
-from coordinator.service.foyer import Guest
 from coordinator.service.settings import ServiceConfig
 from coordinator.turned_away import TurnedAway
 from models.data import dataset_classes
@@ -193,7 +193,7 @@ class Hosted:
         """Let a client that was in no run have a part in this one."""
         self.clients.add(guest.client)
         if self._passage.is_open:
-            self._passage.count_from_now(guest.arrival.route)
+            self._passage.count_from_now(guest.route)
             self._passage.hear(guest.arrival)
 
     def hear(self, arrival: Arrival) -> None:
@@ -206,7 +206,7 @@ class Hosted:
 
     def miss(self, guest: Guest, reason: str) -> None:
         """Take note that a client's connection is no more."""
-        self._passage.bar(guest.arrival.route, reason)
+        self._passage.bar(guest.route, reason)
 
     def let_go(self, guest: Guest, reason: str) -> None:
         """Take note that a client declined, for as long as its process lives."""

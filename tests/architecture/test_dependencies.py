@@ -12,10 +12,10 @@ import pytest
 from tests.architecture.source import ROOT, imported_names, is_within, modules
 
 CONTRACTS = ["d1", "d1-zmq", "d2", "d3", "d5", "d5-wire", "d5-sockets"]
-ZMQ_HOMES = ("wire.sockets", "wire.meter")
+ZMQ_HOME = "wire.sockets"
 
 SMALL_HOUSE = (
-    "wire/__init__.py", "wire/payload.py", "wire/messages.py", "wire/meter.py",
+    "wire/__init__.py", "wire/payload.py", "wire/messages.py",
     "wire/sockets/__init__.py", "wire/sockets/zeromq.py", "wire/sockets/child.py",
     "models/__init__.py", "models/training.py",
     "coordinator/__init__.py", "coordinator/rounds.py", "coordinator/membership.py", "coordinator/grants.py",
@@ -25,9 +25,8 @@ SMALL_HOUSE = (
 """The least tree that the contracts can be run on."""
 
 ALLOWED = {
-    "wire/sockets/__init__.py": "import asyncio, time, zmq, wire.messages, wire.meter",
+    "wire/sockets/__init__.py": "import asyncio, time, zmq, wire.messages",
     "wire/sockets/zeromq.py": "import zmq.asyncio, wire.sockets.child",
-    "wire/meter.py": "import os, zmq",
     "models/training.py": "import pathlib\nfrom wire.payload import Payload",
     "coordinator/rounds.py": "import math, wire.messages",
     "coordinator/store.py": "import sqlite3, time, wire.sockets, coordinator.rounds, models.training",
@@ -94,12 +93,11 @@ def zmq_strangers(imports: Iterable[tuple[str, ast.AST]]) -> list[str]:
     return [
         name
         for name, tree in imports
-        if any(is_within(imported, "zmq") for imported in imported_names(tree))
-        and not any(is_within(name, home) for home in ZMQ_HOMES)
+        if any(is_within(imported, "zmq") for imported in imported_names(tree)) and not is_within(name, ZMQ_HOME)
     ]
 
 
-def test_only_the_sockets_and_the_meter_import_zmq() -> None:
+def test_only_the_sockets_import_zmq() -> None:
     assert zmq_strangers((module.name, module.tree) for module in modules()) == []
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from coordinator.door import Arrival, Frames
 from coordinator.half import Constant
-from coordinator.lobby import Events, Frames, Lobby
+from coordinator.lobby import Events, Lobby
 from models import methods
 from models.spec import DataConfig, EvaluationConfig, ModelConfig, RunSpec, TrainingConfig, WireConfig
 from wire.encoding import decode, pack
@@ -86,7 +87,7 @@ class Hall:
         return True
 
     def take(self, route: bytes, message: Message, owner: str | None = None) -> str | None:
-        return self.lobby.take(route, owner, message, self.at)
+        return self.lobby.take(Arrival(route, owner, message, None, [], None), self.at)
 
     def hello(self, client: str, route: bytes, incarnation: int = 1, **changes: Any) -> list[Message]:
         """Let a client say hello and return what came back by its route."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from coordinator.config import load
 from coordinator.run_folder import RunFolder
-from coordinator.store import SPILL_BYTES, Position, RoundRecord, Store, StoredUpdate, StoreError
+from coordinator.store import SPILL_BYTES, RoundRecord, Store, StoredPosition, StoredUpdate, StoreError
 
 WAIT_S = 20.0
 LARGE = bytes(range(256)) * (SPILL_BYTES // 256) + b"!"
@@ -96,7 +96,7 @@ def stored_run(folder: Path, mode: str, *settings: str) -> RunFolder:
     return made
 
 
-def reopened(path: Path) -> Position:
+def reopened(path: Path) -> StoredPosition:
     """Where the run stands according to a store that nobody has open."""
     store = Store(path, call, unexpected)
     position = store.position()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
+from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -73,6 +76,27 @@ def test_a_file_that_is_no_list_changes_nothing_and_is_named(path: Path) -> None
     write_entries(path, {"two": Entry(A)})
     assert enrolment.judge(A) == Verdict("two")
     assert enrolment.fault == ""
+
+
+@pytest.mark.parametrize("spoil", [lambda path: path.rename(path.with_name("old")), lambda path: path.write_text("")])
+def test_a_list_that_is_being_written_locks_nobody_out(path: Path, spoil: Callable[[Path], None]) -> None:
+    write_entries(path, {"one": Entry(A)})
+    enrolment = Enrolment(path)
+    spoil(path)
+    assert enrolment.judge(A) == Verdict("one")
+    assert re.search("clients.toml: expected an entry for each client, .* got none", enrolment.fault)
+    write_entries(path, {"one": Entry(A, revoked=True)})
+    assert enrolment.judge(A).code == "revoked"
+    assert enrolment.fault == ""
+
+
+def test_a_list_that_cannot_be_reached_any_more_stays_as_it_was(path: Path) -> None:
+    write_entries(path, {"one": Entry(A)})
+    enrolment = Enrolment(path)
+    shutil.rmtree(path.parent)
+    path.parent.touch()
+    assert enrolment.judge(A) == Verdict("one")
+    assert "clients.toml: expected to read the enrolment list, got Not a directory" in enrolment.fault
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,16 @@ def test_a_restarted_process_is_welcomed_at_once_when_the_older_connection_is_cu
     assert hall.undelivered == ["a"]
 
 
+def test_a_client_that_cannot_be_reached_is_gone_and_that_is_told() -> None:
+    hall = Hall()
+    hall.join("a")
+    hall.cut.add(b"a")
+    assert not hall.lobby.send("a", [b""], 1.0)
+    assert not hall.lobby.send("a", [b""], 1.0)
+    assert (hall.lobby.clients, hall.told) == ([], ["a is ready", "a is gone"])
+    assert hall.undelivered == ["a", "a"]
+
+
 def test_the_goodbye_of_the_older_process_makes_room_for_the_newer() -> None:
     hall = Hall()
     hall.join("a")

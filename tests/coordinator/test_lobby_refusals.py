@@ -89,14 +89,6 @@ def test_a_newcomer_that_takes_a_silent_ones_place_has_its_own_words() -> None:
     assert isinstance(hall.hello("b", b"3", device={"data_index": 0})[0], Welcome)
 
 
-def test_only_the_words_of_those_who_are_here_or_ask_to_be_are_kept() -> None:
-    hall = Hall()
-    for number in range(10):
-        hall.hello("a", str(number).encode())
-    hall.hello("a", b"newer", incarnation=2)
-    assert hall.lobby._hellos.keys() == {b"9", b"newer"}
-
-
 @pytest.mark.parametrize("device", [{}, {"data_index": None}, {"data_index": "0"}])
 def test_clients_with_data_of_their_own_have_no_part(device: dict[str, Any]) -> None:
     hall = Hall()

@@ -22,7 +22,7 @@ from coordinator.record import RunRecord
 from coordinator.round_events import Configure
 from coordinator.run_folder import RunFolder
 from coordinator.start import Start
-from coordinator.stored import Position, read_position
+from coordinator.stored import StoredPosition, read_position
 from models import methods
 from tests.coordinator.stores import unexpected
 from wire.encoding import Packed, encode, pack
@@ -58,7 +58,7 @@ def run(folder: RunFolder, use: Callable[[RunRecord], None], start: Start | None
     asyncio.run(on_loop())
 
 
-def stored(folder: RunFolder) -> Position:
+def stored(folder: RunFolder) -> StoredPosition:
     """Where the run stands for somebody who looks at the store from outside."""
     with closing(sqlite3.connect(folder.store_path)) as reader:
         return read_position(reader)

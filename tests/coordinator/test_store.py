@@ -13,15 +13,14 @@ import pytest
 from coordinator.store import (
     SPILL_BYTES,
     ClosedExchange,
-    Frames,
-    Position,
     RoundRecord,
     Store,
     StoredConstant,
+    StoredPosition,
     StoredUpdate,
     StoreError,
 )
-from coordinator.stored import read_position, reading
+from coordinator.stored import StoredState, read_position, reading
 from tests.coordinator.stores import LARGE, call, complete, nothing, run_exchange, unexpected, update
 
 
@@ -33,7 +32,7 @@ def store(request: pytest.FixtureRequest, store_path: Path) -> Iterator[Store]:
 
 
 def test_new_store_stands_before_round_one(store: Store) -> None:
-    assert store.position() == Position(1, 0, 0, {}, None, None, None)
+    assert store.position() == StoredPosition(1, 0, 0, {}, None, None, None)
     assert (store.meta(), store.constants(), store.round_records(), list(store.metric_lines())) == ({}, [], [], [])
 
 
@@ -73,7 +72,7 @@ def test_closing_an_exchange_keeps_state_metrics_and_names_only(store: Store) ->
     position = store.position()
     assert position.open_exchange is None
     assert position.start_state is None
-    assert position.latest_state == Frames(b"head 1.0", b"state 1.0")
+    assert position.latest_state == StoredState(b"head 1.0", b"state 1.0")
     assert store.closed_exchanges(1) == [ClosedExchange(1, 0, ("a", "b", "c"), ("a", "b", "c"))]
     assert [json.loads(line)["client"] for line in store.metric_lines()] == ["a", "b", "c"]
     with pytest.raises(StoreError, match="no update of 'a' in round 1, exchange 0"):
@@ -88,23 +87,23 @@ def test_completed_round_makes_its_last_state_the_next_start(store: Store) -> No
     position = store.position()
     assert (position.next_round, position.base_round) == (2, 1)
     assert position.kept == {"a": 1, "b": 1}
-    assert position.start_state == Frames(b"head 1.1", b"state 1.1")
-    assert position.latest_state == Frames(b"head 2.0", b"state 2.0")
+    assert position.start_state == StoredState(b"head 1.1", b"state 1.1")
+    assert position.latest_state == StoredState(b"head 2.0", b"state 2.0")
     complete(store, 2, "bc")
     position = store.position()
     assert position.kept == {"a": 1, "b": 2, "c": 2}
-    assert position.start_state == position.latest_state == Frames(b"head 2.0", b"state 2.0")
+    assert position.start_state == position.latest_state == StoredState(b"head 2.0", b"state 2.0")
 
 
 def test_a_run_may_start_from_a_state_of_its_own(store: Store) -> None:
     store.put_start(b"head 0", b"state 0")
     run_exchange(store, 1, 0)
     store.close_round(RoundRecord(1, "failed"), [], None, None, nothing)
-    assert store.position().start_state == store.position().latest_state == Frames(b"head 0", b"state 0")
+    assert store.position().start_state == store.position().latest_state == StoredState(b"head 0", b"state 0")
     run_exchange(store, 2, 0)
-    assert store.position().start_state == Frames(b"head 0", b"state 0")
+    assert store.position().start_state == StoredState(b"head 0", b"state 0")
     complete(store, 2)
-    assert store.position().start_state == Frames(b"head 2.0", b"state 2.0")
+    assert store.position().start_state == StoredState(b"head 2.0", b"state 2.0")
 
 
 def test_the_last_word_of_each_client_is_kept(store: Store) -> None:
@@ -117,7 +116,7 @@ def test_completed_round_may_bring_a_later_state(store: Store) -> None:
     run_exchange(store, 1, 0)
     store.close_round(RoundRecord(1, "completed"), ["a"], b"later", b"state", nothing)
     position = store.position()
-    assert position.start_state == position.latest_state == Frames(b"later", b"state")
+    assert position.start_state == position.latest_state == StoredState(b"later", b"state")
 
 
 def test_failed_round_goes_back_to_its_start(store: Store) -> None:
@@ -129,14 +128,14 @@ def test_failed_round_goes_back_to_its_start(store: Store) -> None:
         store.put_update(update("a", LARGE, round, 1), nothing)
         store.close_round(RoundRecord(round, "failed", "no quorum"), ["a"], b"ignored", b"ignored", nothing)
     position = store.position()
-    assert position == Position(
+    assert position == StoredPosition(
         next_round=4,
         base_round=1,
         failed_in_a_row=2,
         kept={"a": 1, "b": 1, "c": 1},
         open_exchange=None,
-        start_state=Frames(b"head 1.0", b"state 1.0"),
-        latest_state=Frames(b"head 1.0", b"state 1.0"),
+        start_state=StoredState(b"head 1.0", b"state 1.0"),
+        latest_state=StoredState(b"head 1.0", b"state 1.0"),
     )
     assert [found.exchange for found in store.closed_exchanges(2)] == [0]
     run_exchange(store, 4, 0)
@@ -163,7 +162,7 @@ def test_evaluation_after_the_last_round_changes_no_state(store: Store) -> None:
     assert found.open_exchange is not None
     assert found.open_exchange.round == 1
     store.close_exchange(1, 1, None, None, [], nothing)
-    assert store.position().latest_state == Frames(b"head 1.0", b"state 1.0")
+    assert store.position().latest_state == StoredState(b"head 1.0", b"state 1.0")
     assert [closed.exchange for closed in store.closed_exchanges(1)] == [0, 1]
 
 

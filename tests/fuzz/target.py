@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from coordinator.config import GateSection
+from coordinator.door import Arrival
 from coordinator.gate import Gate
 from coordinator.lobby import Events, Lobby
 from models import methods
@@ -18,7 +19,7 @@ from tests.coordinator.hall import SPEC
 from wire.encoding import Packed, decode, unpack
 from wire.errors import DecodeError, RecordError
 from wire.framing import joined, parted
-from wire.messages import Hello, Ready, Welcome
+from wire.messages import Hello, Message, Ready, Welcome
 from wire.payload import Record, positions_in
 from wire.tensors import Buffer
 from wire.timing import split_timing
@@ -59,13 +60,16 @@ class Target:
             message, packed = decode(frames, max_bytes=MAX_BYTES)
         except DecodeError:
             return
-        self._lobby.take(b"1", "a", message, 1.0)
+        self._take(message, 1.0)
         if packed is not None:
             self._read(packed)
 
     def _join(self) -> None:
-        self._lobby.take(b"1", "a", Hello((PROTOCOL_VERSION.major, 0), "a", 1), 0.0)
-        self._lobby.take(b"1", "a", Ready(7, sum(CLASS_COUNTS), 2, CLASS_COUNTS, 6, 100, 10), 0.0)
+        self._take(Hello((PROTOCOL_VERSION.major, 0), "a", 1), 0.0)
+        self._take(Ready(7, sum(CLASS_COUNTS), 2, CLASS_COUNTS, 6, 100, 10), 0.0)
+
+    def _take(self, message: Message, at: float) -> None:
+        self._lobby.take(Arrival(b"1", "a", message, None, [], None), at)
 
     def _read(self, packed: Packed) -> None:
         try:

@@ -10,6 +10,10 @@ import numpy as np
 import pytest
 
 import wire
+from coordinator.device import Device
+from edge_client.announcement import announcement
+from edge_client.config import load
+from edge_client.device import profile
 from tests.wire.test_golden import SAMPLES, golden
 from wire import limits
 from wire.header import unpack_header
@@ -66,6 +70,14 @@ def default_of(field: msgspec.structs.FieldInfo) -> str:
     if isinstance(field.default, msgspec.Struct):
         return f"{type(field.default).__name__}()"
     return '""' if field.default == "" else repr(field.default)
+
+
+def test_the_known_keys_of_a_device_are_those_that_are_told_and_those_that_are_read() -> None:
+    known = re.findall("`([a-z_]+)`", section("Hello").partition("these keys are known")[2])
+    config = load(None, ["client.id=a", "data.index=0"])
+    told = announcement(config, profile()).keys() | {"energy_sources", "energy_reason"}
+    assert told <= set(known)
+    assert set(known) == {*Device.__struct_fields__, *announcement(config, {})}
 
 
 def test_the_version_is_that_of_the_code() -> None:

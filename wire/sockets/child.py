@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from wire.sockets.log import last_lines
 from wire.sockets.outbox import Outbox
 from wire.sockets.pipe import Frames
 from wire.sockets.stream import Inbox, StreamError, pieces
@@ -124,13 +125,7 @@ class Child(asyncio.BufferedProtocol):
 
     def last_lines(self) -> str:
         """Return the last lines of the child's output."""
-        try:
-            with open(self._log, "rb") as log:
-                log.seek(max(0, log.seek(0, os.SEEK_END) - 8192))
-                lines = log.read().decode("utf-8", "replace").splitlines()
-        except OSError:
-            return ""
-        return "\n".join(lines[-LAST_LINES:])
+        return "\n".join(last_lines(self._log, LAST_LINES))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Send what was queued early (called by asyncio)."""

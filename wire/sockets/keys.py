@@ -15,7 +15,7 @@ _KEY = re.compile("[0-9a-f]{64}")
 KEY_FORM = "64 hexadecimal characters, in lower case"
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
-"""What nobody but its owner may do with a secret key file."""
+"""What nobody but its owner may do with a secret key file, or a private folder."""
 
 
 class KeyFileError(Exception):

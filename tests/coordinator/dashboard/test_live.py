@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("jinja2")
 
 from coordinator.dashboard import live as live_module
-from coordinator.dashboard.live import LiveRun, last_lines
+from coordinator.dashboard.live import LiveRun
 from coordinator.report.reading import Run, read_run
 from coordinator.run_folder import RunFolder
 from tests.coordinator.report.runs import RecordedRun
@@ -64,10 +64,3 @@ def test_changes_are_told_until_it_is_over(tmp_path: Path, monkeypatch: pytest.M
 
     folder.log_path.write_text("")
     assert asyncio.run(look()) == ["change", "change", "over"]
-
-
-def test_the_end_of_a_long_log_is_shown(tmp_path: Path) -> None:
-    (tmp_path / "log.txt").write_text("\n".join(f"line {number}" for number in range(10_000)))
-    assert last_lines(tmp_path / "log.txt")[-1] == "line 9999"
-    assert len(last_lines(tmp_path / "log.txt")) == live_module.LOG_LINES
-    assert last_lines(tmp_path / "nowhere") == []

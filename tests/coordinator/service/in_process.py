@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from coordinator.door import Arrival
 from coordinator.service.clerk import Clerk
 from coordinator.service.daemon import Service
 from coordinator.service.orders import Done, Submit
+from coordinator.service.queue import Entry
 from coordinator.service.settings import ServiceConfig, load
 from coordinator.service.spare import SpareAggregator
 from wire.messages import Hello
@@ -52,6 +54,15 @@ async def submitted(service: Service, *settings: str) -> str:
     done = await Clerk(service).carry_out(Submit({}, list(settings), "run.toml"))
     assert isinstance(done, Done)
     return done.run_id
+
+
+def fill_the_disk(service: Service, patch: pytest.MonkeyPatch) -> None:
+    """Let nothing more be written to the queue."""
+
+    def put(entry: Entry) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    patch.setattr(service.queue, "put", put)
 
 
 def come(service: Service, client: str, **device: Any) -> None:

@@ -13,7 +13,7 @@ from coordinator.service.clerk import Clerk
 from coordinator.service.orders import Cancel, Done, ListRuns, Resume, Runs
 from coordinator.service.queue import Entry
 from models.spec import ConfigError, DataConfig
-from tests.coordinator.service.in_process import settings, standing, submitted
+from tests.coordinator.service.in_process import fill_the_disk, settings, standing, submitted
 
 
 @pytest.fixture
@@ -75,3 +75,21 @@ def test_a_run_is_resumed_once_and_its_data_are_looked_through_beside_the_loop(
     asyncio.run(main())
     assert len(read_by) == 2
     assert threading.main_thread() not in read_by
+
+
+def test_on_a_full_disk_nothing_is_cancelled_or_queued(folder: Path) -> None:
+    async def main() -> None:
+        async with standing(settings(folder)) as service:
+            run_id, clerk = await submitted(service), Clerk(service)
+            with pytest.MonkeyPatch.context() as patch:
+                fill_the_disk(service, patch)
+                for order in (clerk.carry_out(Cancel(run_id)), submitted(service)):
+                    with pytest.raises(OSError, match="No space left"):
+                        await order
+                assert list(service.plans) == [run_id]
+                assert [run.name for run in (folder / "runs").iterdir()] == [run_id]
+            assert await clerk.carry_out(Cancel(run_id)) == Done(run_id, "cancelled")
+            with pytest.raises(ConfigError, match="expected a run that goes on, got one that is over"):
+                await clerk.carry_out(Cancel(run_id))
+
+    asyncio.run(main())

@@ -73,6 +73,17 @@ def test_a_refusal_is_the_error_that_it_says(folder: Path) -> None:
         answered(folder, ConfigError("run.toml: no"), lambda: client_api.cancel("a", folder))
 
 
+def test_a_fault_is_answered_too_and_told_to_the_event_loop(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(ConfigError, match=r"^internal error: KeyError: 'run-1'$"):
+        answered(folder, KeyError("run-1"), lambda: client_api.cancel("run-1", folder))
+    assert "an order could not be carried out" in caplog.text
+
+
+def test_an_answer_that_is_too_long_is_refused_by_its_size(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="262144"):
+        answered(folder, Done("a", "x" * (MAX_HEADER_BYTES + 1)), lambda: client_api.cancel("a", folder))
+
+
 def test_only_the_owner_may_open_the_socket_and_it_goes_with_the_desk(folder: Path) -> None:
     mode, _ = answered(folder, Done("a"), lambda: stat.S_IMODE((folder / SOCKET).stat().st_mode))
     assert mode == 0o600

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.daemon import Coordinator
-from tests.coordinator.service.in_process import come, settings, standing, submitted
+from tests.coordinator.service.in_process import come, fill_the_disk, settings, standing, submitted
 
 OVER_S = 20.0
 
@@ -40,3 +40,18 @@ def test_nothing_of_a_run_that_is_over_stays_in_memory(folder: Path) -> None:
         asyncio.run(main())
     finally:
         gc.enable()
+
+
+def test_a_run_whose_beginning_cannot_be_written_stays_queued_and_begins_when_it_can(folder: Path) -> None:
+    async def main() -> None:
+        async with standing(settings(folder)) as service:
+            run_id = await submitted(service, "data.num_clients=2")
+            come(service, "a")
+            with pytest.MonkeyPatch.context() as patch:
+                fill_the_disk(service, patch)
+                come(service, "b")
+                assert (list(service.plans), list(service.hosted)) == ([run_id], [])
+            service.fill()
+            assert (list(service.plans), list(service.hosted)) == ([], [run_id])
+
+    asyncio.run(main())

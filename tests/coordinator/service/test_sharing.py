@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from coordinator.config import load
-from coordinator.service.foyer import Guest
+from coordinator.foyer import Guest
 from coordinator.service.hosted import Hosted, Plan
 from tests.coordinator.service.in_process import come, settings, standing
 

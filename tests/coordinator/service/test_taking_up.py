@@ -12,6 +12,7 @@ from coordinator.run_folder import RunFolder
 from coordinator.service.daemon import Service
 from coordinator.service.queue import Entry, Queue
 from coordinator.service.settings import ServiceConfig
+from models.spec import ConfigError
 from tests.coordinator.service.in_process import settings, standing
 
 
@@ -34,6 +35,20 @@ def see_failed(service: Service, run: RunFolder, reason: str) -> None:
     assert entry is not None
     assert (entry.state, entry.outcome) == ("over", "failed")
     assert reason in entry.reason
+
+
+def test_a_folder_that_others_may_enter_is_refused(folder: Path) -> None:
+    folder.chmod(0o750)
+    with pytest.raises(ConfigError, match=rf"\[service\] dir: .* got mode 750, .*; chmod 700 {folder}"):
+        Service(settings(folder), folder, None)
+    folder.chmod(0o700)
+    Service(settings(folder), folder, None)
+
+
+def test_a_folder_of_another_account_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: folder.stat().st_uid + 1)
+    with pytest.raises(ConfigError, match=rf"got mode 700, owner {folder.stat().st_uid}"):
+        Service(settings(folder), folder, None)
 
 
 def test_a_run_follows_the_service_as_it_is_set_now(folder: Path) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from coordinator.door import Arrival, Frames
+from coordinator.foyer import Events, Foyer, Guest
 from coordinator.membership import PROBE_S
-from coordinator.service.foyer import Events, Foyer, Guest
 from wire.encoding import decode
 from wire.messages import Goodbye, Hello, Message, Ping, Refusal, RefusalCode
 
@@ -21,6 +21,7 @@ class Front:
     def __init__(self) -> None:
         self.sent: list[tuple[bytes, Message]] = []
         self.told: list[str] = []
+        self.cut: set[bytes] = set()
         self.quiet_s: dict[bytes, float] = {}
         self.at = 0.0
         events = Events(
@@ -32,7 +33,7 @@ class Front:
 
     def _send(self, route: bytes, frames: Frames) -> bool:
         self.sent.append((route, decode(frames)[0]))
-        return True
+        return route not in self.cut
 
     def take(self, route: bytes, message: Message, owner: str | None = None) -> Guest | None:
         return self.foyer.take(Arrival(route, owner, message, None, [], None), self.at)
@@ -103,6 +104,41 @@ def test_a_second_process_takes_the_place_of_one_that_does_not_answer() -> None:
     front.foyer.tick(front.at)
     silent = "a is gone: it did not answer while another process asked for its id"
     assert front.told == ["a came by 1", silent, "a came by 2"]
+
+
+def test_a_second_process_need_not_wait_where_the_first_has_no_connection_any_more() -> None:
+    front = Front()
+    front.hello("a", b"1")
+    front.cut.add(b"1")
+    front.hello("a", b"2", incarnation=2)
+    assert front.told == ["a came by 1", "a is gone: its connection is gone", "a came by 2"]
+
+
+def test_the_goodbye_of_the_first_process_makes_room_for_the_second() -> None:
+    front = Front()
+    front.hello("a", b"1")
+    front.hello("a", b"2", incarnation=2)
+    assert front.take(b"1", Goodbye("restarting")) is not None
+    front.foyer.leave(b"1", "restarting", 0.0)
+    assert front.told == ["a came by 1", "a is gone: it left: restarting", "a came by 2"]
+    assert refusals(front.sent) == []
+
+
+def test_only_the_words_of_those_who_are_here_or_ask_to_be_are_kept() -> None:
+    front = Front()
+    for number in range(10):
+        front.hello("a", str(number).encode())
+    for number in range(10, 20):
+        front.hello("a", str(number).encode(), incarnation=number)
+    assert front.foyer.guests["a"].route == b"9"
+    assert front.foyer._asking.keys() == {b"19"}
+
+
+@pytest.mark.parametrize(("owner", "is_heard"), [(None, True), ("a", True), ("b", False)])
+def test_a_connection_speaks_for_the_owner_of_its_key_alone(owner: str | None, is_heard: bool) -> None:
+    front = Front()
+    front.hello("a", b"1")
+    assert (front.take(b"1", Ping(), owner) is not None) == is_heard
 
 
 def test_who_is_silent_is_gone_unless_something_moves() -> None:

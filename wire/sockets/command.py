@@ -1,0 +1,59 @@
+"""What the two commands have in common: how they begin and end.
+
+Only what the interpreter has loaded anyway is imported at the top, so that the signal handlers stand before anything
+takes time.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+from wire.exit_codes import ExitCode
+from wire.sockets.lean import keep_openssl_out
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+
+def run_command(command: Callable[[], int]) -> int:
+    """Run a command and return its exit code; a signal before the daemon handles its own ends quietly as well."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _leave)
+    try:
+        try:
+            keep_openssl_out()
+            return command()
+        finally:
+            print(end="", flush=True)
+    except BrokenPipeError:
+        # What is still buffered would fail again when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.INTERRUPTED
+
+
+def add_version(parser: argparse.ArgumentParser) -> None:
+    """Let `--version` be a command: it prints the versions of the package and of the protocol."""
+    parser.add_argument(
+        "--version", action="store_const", dest="command", const=_print_versions, help="print the versions"
+    )
+
+
+def _print_versions(arguments: argparse.Namespace) -> int:
+    from importlib.metadata import PackageNotFoundError, version
+
+    from wire.version import PROTOCOL_VERSION
+
+    try:
+        package = version("protoedge")
+    except PackageNotFoundError:
+        package = "(not installed)"
+    print(f"protoedge {package}, protocol {PROTOCOL_VERSION}")
+    return ExitCode.FINISHED
+
+
+def _leave(number: int, frame: object) -> NoReturn:
+    os._exit(ExitCode.INTERRUPTED)
