@@ -34,10 +34,9 @@ class Prototypes(Record):
 
 @functools.cache
 def some_prototypes(num_classes: int = 10, feature_dim: int = 50) -> Prototypes:
-    """Return a record of this size, always the same, of fewer samples of a class than any client has."""
+    """Return a record of this size, always the same; it counts no samples, which is no more than any client has."""
     prototypes_CD = np.linspace(-1.0, 1.0, num_classes * feature_dim, dtype=np.float32).reshape(num_classes, -1)
-    classes = np.arange(num_classes, dtype=np.uint16)
-    return Prototypes(prototypes_CD, (classes % 10).astype(np.uint32), classes)
+    return Prototypes(prototypes_CD, np.zeros(num_classes, np.uint32), np.arange(num_classes, dtype=np.uint16))
 
 
 def _prototypes_of(spec: RunSpec) -> Prototypes:
