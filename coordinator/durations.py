@@ -7,6 +7,7 @@ cannot be measured without comparing clocks, so it is estimated, see `split_trav
 
 from __future__ import annotations
 
+import operator
 from typing import NamedTuple
 
 from coordinator.tally import ClientLine, ExchangeLine, Report
@@ -15,7 +16,8 @@ from wire.timing import together_s
 STAGES = ("queue", "downlink", "train", "evaluate", "checkpoint", "encode", "uplink", "wait")
 """What a client's exchange consists of, in the order in which it happens; each is `<part>_s` of its line."""
 
-_FIELDS = {part: f"{part}_s" for part in (*STAGES, "aggregate")}
+_AGGREGATE = "aggregate"
+_stages_of = operator.attrgetter(*(f"{part}_s" for part in STAGES))
 
 
 class Moments(NamedTuple):
@@ -71,16 +73,21 @@ class MeanDurations:
     """The mean of each part over all clients and exchanges of rounds, and how long the server half took."""
 
     def __init__(self) -> None:
-        self._sums = dict.fromkeys(_FIELDS, 0.0)
-        self._counts = dict.fromkeys(_FIELDS, 0)
+        self._sums = dict.fromkeys((*STAGES, _AGGREGATE), 0.0)
+        self._counts = dict.fromkeys(self._sums, 0)
 
     def book(self, line: ClientLine | ExchangeLine) -> None:
         """Add the parts that a line knows."""
-        for part, field in _FIELDS.items():
-            took = getattr(line, field, None)
-            if took is not None:
-                self._sums[part] += took
-                self._counts[part] += 1
+        if isinstance(line, ExchangeLine):
+            self._add(_AGGREGATE, line.aggregate_s)
+            return
+        for part, took_s in zip(STAGES, _stages_of(line), strict=True):
+            self._add(part, took_s)
+
+    def _add(self, part: str, took_s: float | None) -> None:
+        if took_s is not None:
+            self._sums[part] += took_s
+            self._counts[part] += 1
 
     def means(self) -> dict[str, float | None]:
         """Return the means in seconds, None of what was never known."""

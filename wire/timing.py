@@ -75,8 +75,7 @@ def seconds(duration_us: int) -> float | None:
 
 def together_s(*durations_s: float | None) -> float | None:
     """Return the sum, None if one of them is not known."""
-    known = [duration_s for duration_s in durations_s if duration_s is not None]
-    return sum(known) if len(known) == len(durations_s) else None
+    return None if None in durations_s else sum(filter(None, durations_s))
 
 
 def split_timing(frames: Sequence[Buffer]) -> tuple[Sequence[Buffer], Timing | None]:
