@@ -79,15 +79,13 @@ class MeanDurations:
     def book(self, line: ClientLine | ExchangeLine) -> None:
         """Add the parts that a line knows."""
         if isinstance(line, ExchangeLine):
-            self._add(_AGGREGATE, line.aggregate_s)
-            return
-        for part, took_s in zip(STAGES, _stages_of(line), strict=True):
-            self._add(part, took_s)
-
-    def _add(self, part: str, took_s: float | None) -> None:
-        if took_s is not None:
-            self._sums[part] += took_s
-            self._counts[part] += 1
+            took = [(_AGGREGATE, line.aggregate_s)]
+        else:
+            took = list(zip(STAGES, _stages_of(line), strict=True))
+        for part, took_s in took:
+            if took_s is not None:
+                self._sums[part] += took_s
+                self._counts[part] += 1
 
     def means(self) -> dict[str, float | None]:
         """Return the means in seconds, None of what was never known."""
