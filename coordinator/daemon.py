@@ -146,7 +146,7 @@ class Coordinator:
             self._display.note(f"the run goes on in round {self._rounds.round}, exchange {self._rounds.exchange}")
         self._display.note(f"listening on {self._door.address}")
         self._service.ready(self._loop)
-        waiting = tell_waiting(self._rounds, self._lobby.heard_at, self._display.note, self._record.put_presence)
+        waiting = tell_waiting(self._rounds, self._lobby.heard_at, self._display.note, self._put_presence)
         moving = tell_movement(
             self._rounds, self._missing_routes, self._door.counters, self._config.transport.heartbeat_s, self._feed
         )
@@ -349,6 +349,10 @@ class Coordinator:
     def _next_due(self) -> float | None:
         wakeups = [at for at in (self._rounds.next_wakeup(), self._lobby.next_wakeup()) if at is not None]
         return None if self._ended.done() else min(wakeups, default=None)
+
+    def _put_presence(self, waits_for: str, heard_at_s: Mapping[str, float]) -> None:
+        self._record.put_presence(waits_for, heard_at_s)
+        self._record.put_turned_away(self._turned_away.counts)
 
     def _on_due(self) -> None:
         now = self._now()

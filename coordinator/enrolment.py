@@ -58,8 +58,8 @@ class Enrolment:
         self._path = path
         self._clock = clock
         self._seen = _version(path) if path is not None else None
-        self.fault = ""
         self._take(read_entries(path) if path is not None else {})
+        self.fault = self._fault_of_none()
 
     @classmethod
     def of(cls, public_keys: Mapping[str, str]) -> Enrolment:
@@ -92,9 +92,13 @@ class Enrolment:
                 expected = "expected an entry for each client, also for those that are to stay out (revoked = true)"
                 raise ConfigError(f"{self._path}: {expected}, got none")
             self._take(entries)
-            self.fault = ""
+            self.fault = self._fault_of_none()
         except ConfigError as error:
             self.fault = str(error)
+
+    def _fault_of_none(self) -> str:
+        has_nobody = self._path is not None and not self._entries
+        return f"{self._path}: nobody is enrolled; `coordinator keys enroll` does that" if has_nobody else ""
 
     def _take(self, entries: Mapping[str, Entry]) -> None:
         self._entries = entries

@@ -86,6 +86,8 @@ class RunRecord:
             is_encrypted = config.transport.is_encrypted
             is_told = self._all_have_heard()
             self.standing = read_standing(self._store, folder.run_id, num_exchanges, is_encrypted, is_told)
+            if folder.read_summary().get("outcome") == "failed":  # who goes on with it gives it another chance
+                self.standing = self.standing.counting_anew()
             folder.write_metrics(stored_lines(self._store, num_exchanges))
             self._metrics = folder.metrics_path.open("a", encoding="utf-8")
             opened.pop_all()
@@ -201,8 +203,9 @@ class RunRecord:
         self._store.put_meta("waiting", json.dumps(waits_for))
 
     def put_presence(self, waits_for: str, heard_at_s: Mapping[str, float]) -> None:
-        """Store what the run waits for, and when each client here was last heard, in seconds since the epoch."""
-        self._store.put_meta("presence", json.dumps({"waits_for": waits_for, "heard_at_s": heard_at_s}))
+        """Store what the run waits for now, and when each client here was last heard, in seconds since the epoch."""
+        presence = {"waits_for": waits_for, "heard_at_s": heard_at_s, "at_s": time.time()}
+        self._store.put_meta("presence", json.dumps(presence))
 
     def put_device(self, client: str, profile: Mapping[str, Any]) -> None:
         """Store what a client says of its device, if that is news."""

@@ -66,7 +66,8 @@ def read_status(path: Path) -> dict[str, Any]:
         "accuracy": accuracy,
         "clients": clients,
         "waits_for": presence.get("waits_for"),
-        "connected": _silent_s(presence.get("heard_at_s", {})),
+        "connected": _silent_s(presence),
+        "seen_s_ago": max(0.0, time.time() - presence["at_s"]) if presence else None,
         "waiting": json.loads(facts.get("waiting", "{}")),
         "turned_away": json.loads(facts.get("turned_away", "{}")),
         "undelivered": json.loads(facts.get("undelivered", "{}")),
@@ -135,10 +136,11 @@ def _waiting(status: dict[str, Any]) -> list[str]:
 
 
 def _connected(status: dict[str, Any]) -> list[str]:
-    """Return the lines of who is there, as of some seconds ago."""
+    """Return the lines of who was there when that was last stored, and for how long nothing had been heard of them."""
     silent_s = sorted(status["connected"].items())
-    rows = [Row(client, ["now" if since_s < 1 else f"{show_seconds(since_s)} ago"]) for client, since_s in silent_s]
-    return ["", *aligned(Row("clients connected", ["last heard"]), rows)] if rows else []
+    rows = [Row(client, [show_seconds(since_s)]) for client, since_s in silent_s]
+    title = Row(f"clients connected {show_seconds(status['seen_s_ago'] or 0.0)} ago", ["silent for"])
+    return ["", *aligned(title, rows)] if rows else []
 
 
 def _counted(what: str, counts: Mapping[str, int]) -> list[str]:
@@ -199,10 +201,10 @@ def _devices(status: dict[str, Any]) -> list[str]:
     return ["", *aligned(Row("clients' devices", ["board", "processor", "GPU", "memory"]), rows)] if rows else []
 
 
-def _silent_s(heard_at_s: dict[str, float]) -> dict[str, float]:
-    """Return for how long nothing has been heard of each client, as far as that was stored."""
-    now = time.time()
-    return {client: max(0.0, now - heard_at) for client, heard_at in heard_at_s.items()}
+def _silent_s(presence: dict[str, Any]) -> dict[str, float]:
+    """Return for how long nothing had been heard of each client at the moment when that was stored."""
+    heard_at_s: dict[str, float] = presence.get("heard_at_s", {})
+    return {client: max(0.0, presence["at_s"] - heard_at) for client, heard_at in heard_at_s.items()}
 
 
 def _latest_accuracy(connection: sqlite3.Connection, records: Sequence[RoundRecord]) -> dict[str, tuple[int, float]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import stat
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -63,7 +64,7 @@ def own_secret(folder: Path) -> bytes:
     """Return the secret that this client's noise follows from, made once; nobody else may be able to read it.
 
     Raises:
-        ConfigError: its file has lost a part.
+        ConfigError: its file has lost a part, or others may use it.
     """
     path = folder / "noise.secret"
     if not path.exists():
@@ -74,7 +75,9 @@ def own_secret(folder: Path) -> bytes:
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(path)
-    secret = path.read_bytes()
+    secret, mode = path.read_bytes(), stat.S_IMODE(path.stat().st_mode)
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise ConfigError(f"{path}: expected a file that its owner alone may use, got mode {mode:o}; chmod 600 {path}")
     if len(secret) != _SECRET_BYTES:
         expected = f"expected {_SECRET_BYTES} bytes, got {len(secret)}; without the file a new secret is made"
         raise ConfigError(f"{path}: {expected}")
@@ -116,9 +119,11 @@ class ConstantShelf:
         try:
             arrays, metadata = read(self._path(digest))
         except CheckpointError as error:
-            advice = "take part in a run that needs it to have it sent again; a broken file must be removed first"
-            kept = "[client] keep_days and keep_mib say how long it is kept"
-            raise ConfigError(f"run constant: {error}; {kept}; {advice}") from None
+            was_broken = self._path(digest).exists()
+            self._path(digest).unlink(missing_ok=True)
+            why = "it is removed" if was_broken else "[client] keep_days and keep_mib say how long it is kept"
+            advice = "a client that is started again is sent it by the next run that needs it"
+            raise ConfigError(f"run constant: {error}; {why}; {advice}") from None
         return metadata["name"], arrays
 
     def _path(self, digest: str) -> Path:

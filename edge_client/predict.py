@@ -21,7 +21,8 @@ def predict(model: Path, images: Sequence[Path], rule: str = "") -> Iterator[str
         rule: what to predict by; empty for the headline rule of the run.
 
     Raises:
-        ConfigError: the model cannot be used, has no such rule, or takes no images.
+        ConfigError: the model cannot be used, has no such rule, or takes no images; or, behind the last line, none of
+            the images could be read.
     """
     predictor = Predictor(model)
     chosen = rule or predictor.default_rule
@@ -29,16 +30,20 @@ def predict(model: Path, images: Sequence[Path], rule: str = "") -> Iterator[str
     require_pillow()
     if len(predictor.shape) != 3 or predictor.shape[1] != predictor.shape[2]:
         raise ConfigError(f"{model}: expected a model of square images, this one takes {list(predictor.shape)}")
+    num_read, (channels, size, _) = 0, predictor.shape
     for path in images:
-        yield f"{path}  {_said(predictor, path, chosen)}"
+        try:
+            image = read_image(path, channels, size)
+        except ValueError as error:
+            yield f"{path}  not read: {error}"
+        else:
+            num_read += 1
+            yield f"{path}  {_said(predictor, image, chosen)}"
+    if not num_read:
+        raise ConfigError("expected at least one image that can be read, got none")
 
 
-def _said(predictor: Predictor, path: Path, rule: str) -> str:
-    channels, size, _ = predictor.shape
-    try:
-        image = read_image(path, channels, size)
-    except ValueError as error:
-        return f"not read: {error}"
+def _said(predictor: Predictor, image: np.ndarray, rule: str) -> str:
     made = predictor.predict(predictor.normalized(image[np.newaxis]), rule)
     measure = "at distance" if rule in predictor.prototype_rules else "with probability"
     return f"{predictor.labels[int(made.classes[0])]}  {measure} {made.measures[0]:.3f}"

@@ -90,6 +90,15 @@ def test_a_list_that_is_being_written_locks_nobody_out(path: Path, spoil: Callab
     assert enrolment.fault == ""
 
 
+def test_a_list_of_nobody_is_told_of_until_somebody_is_enrolled(path: Path) -> None:
+    enrolment = Enrolment(path)
+    assert enrolment.judge(A).code == "not_enrolled"
+    assert "clients.toml: nobody is enrolled" in enrolment.fault
+    write_entries(path, {"one": Entry(A)})
+    assert enrolment.judge(A) == Verdict("one")
+    assert enrolment.fault == ""
+
+
 def test_a_list_that_cannot_be_reached_any_more_stays_as_it_was(path: Path) -> None:
     write_entries(path, {"one": Entry(A)})
     enrolment = Enrolment(path)

@@ -82,6 +82,8 @@ def test_a_model_is_written_tested_and_used(
     assert one.startswith(f"{tmp_path}/one.png  bright  at distance 0.0")
     assert two.startswith(f"{tmp_path}/two.png  dark  at distance 0.0")
     assert "three.png  not read: " in three
+    assert cli.main([*model, str(tmp_path / "three.png")]) == 2
+    assert "expected at least one image that can be read" in capsys.readouterr().err
 
 
 def test_before_any_run_there_is_nothing_to_export(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,12 +102,12 @@ def test_a_run_constant_that_is_kept_no_longer_is_asked_for_by_name(
     tmp_path: Path, settings: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     (constant,) = (tmp_path / "a" / "constants").iterdir()
-    for spoil in (lambda: constant.write_bytes(b"broken"), constant.unlink):
-        spoil()
+    constant.write_bytes(b"broken")
+    for why in ("it is removed", "[client] keep_days and keep_mib say how long it is kept"):
         assert cli.main(command(tmp_path, settings)) == 2
         told = capsys.readouterr().err
         assert str(constant) in told
-        assert "[client] keep_days and keep_mib say how long it is kept; take part in a run" in told
+        assert f"{why}; a client that is started again is sent it" in told
 
 
 def test_a_file_that_cannot_be_written_is_a_config_error(

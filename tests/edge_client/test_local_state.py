@@ -70,7 +70,7 @@ def test_unfinished_and_other_files_are_not_held(tmp_path: Path) -> None:
 
 
 def test_a_constant_that_is_not_here_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=rf"{DIGEST}.*keep_days.*take part in a run that needs it"):
+    with pytest.raises(ConfigError, match=rf"{DIGEST}.*keep_days.*is sent it by the next run that needs it"):
         ConstantShelf(tmp_path).get(DIGEST)
 
 
@@ -98,9 +98,28 @@ def test_a_client_makes_its_secret_once_and_for_itself(tmp_path: Path) -> None:
 
 
 def test_a_secret_that_lost_a_part_is_refused(tmp_path: Path) -> None:
+    own_secret(tmp_path)
     (tmp_path / "noise.secret").write_bytes(b"short")
     with pytest.raises(ConfigError, match=r"noise\.secret: expected 32 bytes, got 5"):
         own_secret(tmp_path)
+
+
+def test_a_secret_that_others_may_use_is_refused(tmp_path: Path) -> None:
+    own_secret(tmp_path)
+    (tmp_path / "noise.secret").chmod(0o644)
+    with pytest.raises(ConfigError, match=r"noise\.secret: expected a file that its owner alone may use, got mode 644"):
+        own_secret(tmp_path)
+
+
+def test_a_broken_constant_is_removed_and_so_asked_for_again(tmp_path: Path) -> None:
+    arrays = {"masks": np.ones(3, np.float32)}
+    shelf, digest = ConstantShelf(tmp_path), state_hash(arrays)
+    shelf.put("masks", digest, arrays)
+    assert held_digests(tmp_path) == [digest]
+    next((tmp_path / "constants").iterdir()).write_bytes(b"broken")
+    with pytest.raises(ConfigError, match="it is removed; a client that is started again is sent it"):
+        shelf.get(digest)
+    assert held_digests(tmp_path) == []
 
 
 def test_the_samples_of_a_round_are_on_record_for_its_run_alone(tmp_path: Path) -> None:
