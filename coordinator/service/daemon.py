@@ -126,7 +126,10 @@ class Service:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             _see_private(folder)
             self._lock = lock_store(folder / FILE)
-        except (OSError, ValueError, StoreError) as error:
+        except OSError as error:
+            told = f"expected a folder to write to, {folder} is none: {error.strerror}"
+            raise ConfigError(f"[service] dir: {told}") from None
+        except (ValueError, StoreError) as error:
             raise ConfigError(f"[service] dir: {error}") from None
 
     # Runs
@@ -334,12 +337,12 @@ class Service:
 
 
 def _see_private(folder: Path) -> None:
-    """Refuse a folder that is another account's, or that others may enter."""
+    """Raise ConfigError for a folder that is another account's, or that others may enter."""
     found = folder.stat()
     if found.st_uid != os.geteuid() or found.st_mode & OTHERS:
         expected = "expected a folder of this account's own that nobody else may enter"
         got = f"got mode {stat.S_IMODE(found.st_mode):o}, owner {found.st_uid}"
-        raise PermissionError(f"{expected}, {got}; chmod 700 {folder}, or name another one")
+        raise ConfigError(f"[service] dir: {expected}, {got}; chmod 700 {folder}, or name another one")
 
 
 def run(config: ServiceConfig, modules: Path, keys: Keys | None) -> ExitCode:
