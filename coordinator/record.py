@@ -86,8 +86,6 @@ class RunRecord:
             is_encrypted = config.transport.is_encrypted
             is_told = self._all_have_heard()
             self.standing = read_standing(self._store, folder.run_id, num_exchanges, is_encrypted, is_told)
-            if folder.read_summary().get("outcome") == "failed":  # who goes on with it gives it another chance
-                self.standing = self.standing.counting_anew()
             folder.write_metrics(stored_lines(self._store, num_exchanges))
             self._metrics = folder.metrics_path.open("a", encoding="utf-8")
             opened.pop_all()

@@ -38,7 +38,7 @@ CHANGEABLE = (
 )
 """Settings that may differ when a run goes on: no global state and no accuracy depends on them.
 
-`max_failed_rounds` only decides how soon a run is given up; a run that ended by it counts anew when it goes on.
+`max_failed_rounds` only decides how soon a run is given up, so a run that ended by it can go on with a larger one.
 """
 
 GOES_ON_AS = {"serve": ("serve",), "loopback": ("loopback", "serve"), "simulate": ("simulate",)}

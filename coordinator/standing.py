@@ -94,10 +94,6 @@ class Standing:
     links: StoredLinks = field(default_factory=StoredLinks)
     devices: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def counting_anew(self) -> Standing:
-        """Return this with no failed rounds behind it that would end the run."""
-        return replace(self, position=replace(self.position, failed_in_a_row=0))
-
 
 def read_standing(store: Store, run_id: str, num_exchanges: int, is_encrypted: bool, is_told: bool) -> Standing:
     """Return where the run stands.

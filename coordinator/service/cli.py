@@ -37,7 +37,9 @@ def add_service_commands(add: Add, add_settings: Callable[[argparse.ArgumentPars
     log = add("log", _log, "print what a run has said")
     log.add_argument("run_dir", type=run_dir, metavar="RUN", help=RUN)
     log.add_argument("--follow", action="store_true", help="go on until the run is over")
-    resume = add("resume", _resume, "queue a run of a service that was stopped, cancelled or has failed once more")
+    again = "queue a run of a service that was stopped, cancelled or has failed once more; one that ended by"
+    larger = "max_failed_rounds ends by it again, unless `serve --resume` goes on with it with a larger one"
+    resume = add("resume", _resume, f"{again} {larger}")
     cancel = add("cancel", _cancel, "take a run out of a service's queue, or end it")
     for command in (resume, cancel):
         command.add_argument("run_id", metavar="RUN", help="its id")

@@ -76,18 +76,6 @@ def put_exchange(record: RunRecord, client: str = "a") -> None:
     record.put_update(update, client, 30, frames, Timing(1, 2, 3, 4), lambda: None)
 
 
-def test_a_run_that_has_failed_counts_its_failed_rounds_anew_when_it_goes_on(folder: RunFolder) -> None:
-    def fail(record: RunRecord) -> None:
-        record.close_round("failed", 1, "nobody came", "hash", None, [], ["{}"])
-
-    run(folder, fail)
-    found: list[int] = []
-    run(folder, lambda record: found.append(record.standing.position.failed_in_a_row))
-    folder.write_summary({"outcome": "failed"})
-    run(folder, lambda record: found.append(record.standing.position.failed_in_a_row))
-    assert found == [1, 0]
-
-
 @pytest.mark.parametrize("status", ["completed", "failed"])
 def test_the_last_exchange_and_its_round_are_closed_as_one(folder: RunFolder, status: str) -> None:
     def close_half(record: RunRecord) -> None:
