@@ -20,6 +20,7 @@ import numpy as np
 
 from edge_client.config import ClientConfig
 from models.spec import ConfigError
+from wire.sockets.keys import OTHERS
 
 LOCK_WAIT_S = 5.0
 """How long to wait for a process that is about to leave a client's folder, as it does when its daemon has ended."""
@@ -76,7 +77,7 @@ def own_secret(folder: Path) -> bytes:
             os.fsync(file.fileno())
         fresh.replace(path)
     secret, mode = path.read_bytes(), stat.S_IMODE(path.stat().st_mode)
-    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+    if mode & OTHERS:
         raise ConfigError(f"{path}: expected a file that its owner alone may use, got mode {mode:o}; chmod 600 {path}")
     if len(secret) != _SECRET_BYTES:
         expected = f"expected {_SECRET_BYTES} bytes, got {len(secret)}; without the file a new secret is made"
