@@ -36,8 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run_command(argv: Sequence[str] | None) -> int:
     from models.spec import ConfigError
 
-    args = _parser().parse_args(argv)
     try:
+        args = _parser().parse_args(argv)
         return int(args.command(args))
     except ConfigError as error:
         print(f"coordinator: {error}", file=sys.stderr)

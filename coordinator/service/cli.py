@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from coordinator.run_folder import RunFolder
 
-RUN = "the run's folder, or its id in a service"
+RUN = "the run's folder, its id in a service, or the address on this machine that its clients connect to"
 
 FOLLOW_S = 0.2
 """How often `log --follow` looks for more."""
@@ -46,14 +46,22 @@ def add_service_commands(add: Add, add_settings: Callable[[argparse.ArgumentPars
 
 
 def run_dir(text: str) -> Path:
-    """Return the folder of a run that is named by its folder, or by its id in a service."""
+    """Return the folder of a run that is named by its folder, its id in a service, or its address on this machine.
+
+    Raises:
+        ConfigError: it is an address, and no run is behind it.
+    """
     from pathlib import Path
 
     from coordinator.client_api import default_service
+    from coordinator.listener import run_at
     from coordinator.service.queue import RUNS
+    from models.settings import split_address
 
     hosted = default_service() / RUNS / text
-    return hosted if not Path(text).exists() and hosted.is_dir() else Path(text)
+    if Path(text).exists() or hosted.is_dir():
+        return Path(text) if Path(text).exists() else hosted
+    return run_at(text) if split_address(text.removeprefix("tcp://")) is not None else Path(text)
 
 
 def is_standing(args: argparse.Namespace) -> bool:

@@ -181,6 +181,12 @@ def test_what_cannot_be_resumed_is_exit_2(args: list[str], said: str) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("command", ["status", "stop", "report", "log"])
+def test_a_run_is_known_by_its_address_too(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([command, "203.0.113.7:7071"]) == ExitCode.BAD_CONFIG
+    assert "203.0.113.7:7071: that is no address of this machine" in capsys.readouterr().err
+
+
 def test_how_often_to_look_is_a_number_of_seconds(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         cli.main(["status", "x", "--watch", "-1"])
