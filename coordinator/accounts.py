@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from coordinator.durations import Moments, duration_s, durations_of
 from coordinator.links import Link
@@ -28,8 +29,7 @@ NO_TRAFFIC = Traffic()
 NO_REPORT = Report()
 
 
-@dataclass
-class Entry:
+class Entry(msgspec.Struct):
     """One client in an open exchange; what happened before a restart has no time."""
 
     down: Traffic = NO_TRAFFIC
@@ -143,17 +143,16 @@ class ExchangeAccount:
         )
 
 
-@dataclass
-class RoundAccount:
+class RoundAccount(msgspec.Struct):
     """The sums of a round that is not closed, or of the evaluation; `status` is that of each client's last line."""
 
     up: Traffic = NO_TRAFFIC
     down: Traffic = NO_TRAFFIC
     num_accepted: int = 0
-    work_s: dict[str, float | None] = field(default_factory=dict)
-    status: dict[str, str] = field(default_factory=dict)
-    new_classes: set[int] = field(default_factory=set)
-    metrics: dict[str, float | None] = field(default_factory=dict)
+    work_s: dict[str, float | None] = msgspec.field(default_factory=dict)
+    status: dict[str, str] = msgspec.field(default_factory=dict)
+    new_classes: set[int] = msgspec.field(default_factory=set)
+    metrics: dict[str, float | None] = msgspec.field(default_factory=dict)
 
     def book(self, line: ClientLine) -> None:
         """Add one client's exchange."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from coordinator.config import TransportSection
 from coordinator.enrolment import Verdict
@@ -36,8 +37,7 @@ JUNK = "junk"
 """What is turned away because it is no message."""
 
 
-@dataclass(frozen=True)
-class Arrival:
+class Arrival(msgspec.Struct, frozen=True):
     """A message that came.
 
     Attributes:

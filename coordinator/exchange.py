@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from models.methods.api import Exchange
 from wire.encoding import Packed, unpack
@@ -14,8 +15,7 @@ MAX_TOLD = 500
 """Characters of what is said about an update: it may quote what came, of which there may be a lot."""
 
 
-@dataclass
-class Accepted:
+class Accepted(msgspec.Struct):
     """An accepted update; a large one's buffer is left to the store once it is durable there."""
 
     num_train: int

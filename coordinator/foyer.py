@@ -6,8 +6,9 @@ It carries out what `membership` decides about identities; what a client does in
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from coordinator import membership
 from coordinator.door import Arrival, Frames
@@ -21,8 +22,7 @@ Fault = tuple[str, str]
 """Why a client is refused: the code, and in words."""
 
 
-@dataclass(frozen=True)
-class Guest:
+class Guest(msgspec.Struct, frozen=True):
     """A client that is connected, by what it said first."""
 
     arrival: Arrival
@@ -49,8 +49,7 @@ class Guest:
         return self.hello.version >= (1, 3)
 
 
-@dataclass(frozen=True)
-class Events:
+class Events(msgspec.Struct, frozen=True):
     """What the foyer tells, and asks.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from wire.encoding import Packed
 
@@ -20,8 +21,7 @@ class ServerHalfError(Exception):
     """The method's server half failed, or its process died too often."""
 
 
-@dataclass(frozen=True)
-class Constant:
+class Constant(msgspec.Struct, frozen=True):
     """A run constant as the server half made it."""
 
     name: str
@@ -29,8 +29,7 @@ class Constant:
     packed: Packed
 
 
-@dataclass(frozen=True)
-class Closing:
+class Closing(msgspec.Struct, frozen=True):
     """An exchange that closes.
 
     Attributes:
@@ -48,8 +47,7 @@ class Closing:
     following: tuple[int, str] | None = None
 
 
-@dataclass(frozen=True)
-class Aggregate:
+class Aggregate(msgspec.Struct, frozen=True):
     """The server half after an exchange: its whole state, the state's hash, and metrics to log."""
 
     state: Packed

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from models.checkpoint import state_hash
@@ -14,8 +14,7 @@ from models.spec import RunSpec
 from wire.payload import Payload
 
 
-@dataclass(frozen=True)
-class Aggregated:
+class Aggregated(msgspec.Struct, frozen=True):
     """The server half after an exchange: its whole state, the state's hash, and metrics to log."""
 
     state: Payload

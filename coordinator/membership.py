@@ -20,7 +20,7 @@ do with making progress (reports of the trainer).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from wire.limits import SILENT_HEARTBEATS
 
@@ -28,8 +28,7 @@ PROBE_S = 2.0
 """How long the older holder of an id has to answer before the newcomer takes its place."""
 
 
-@dataclass
-class Member:
+class Member(msgspec.Struct):
     """A client that is here, and the connection it speaks through."""
 
     client: str
@@ -38,8 +37,7 @@ class Member:
     heard_at: float
 
 
-@dataclass(frozen=True)
-class Contender:
+class Contender(msgspec.Struct, frozen=True):
     """A newcomer with the id of a member that is being probed."""
 
     client: str
@@ -48,32 +46,28 @@ class Contender:
     decided_at: float
 
 
-@dataclass(frozen=True)
-class Admit:
+class Admit(msgspec.Struct, frozen=True):
     """Welcome this client."""
 
     client: str
     route: bytes
 
 
-@dataclass(frozen=True)
-class RefuseDuplicate:
+class RefuseDuplicate(msgspec.Struct, frozen=True):
     """Refuse a newcomer whose id is held by a live client."""
 
     client: str
     route: bytes
 
 
-@dataclass(frozen=True)
-class Probe:
+class Probe(msgspec.Struct, frozen=True):
     """Make the holder of this route answer."""
 
     client: str
     route: bytes
 
 
-@dataclass(frozen=True)
-class Lost:
+class Lost(msgspec.Struct, frozen=True):
     """This client is no longer here."""
 
     client: str

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True)
-class ClientReady:
+class ClientReady(msgspec.Struct, frozen=True):
     """A client has data and model, for the first time or again after a reconnect."""
 
     client: str
     at: float
 
 
-@dataclass(frozen=True)
-class ClientGone:
+class ClientGone(msgspec.Struct, frozen=True):
     """A client is no longer connected; `for_good`: nor will it be let in again."""
 
     client: str
@@ -22,15 +20,13 @@ class ClientGone:
     for_good: bool = False
 
 
-@dataclass(frozen=True)
-class Configured:
+class Configured(msgspec.Struct, frozen=True):
     """The server half has given the downlink."""
 
     at: float
 
 
-@dataclass(frozen=True)
-class UpdateArrived:
+class UpdateArrived(msgspec.Struct, frozen=True):
     """A well-formed update came."""
 
     client: str
@@ -39,8 +35,7 @@ class UpdateArrived:
     at: float
 
 
-@dataclass(frozen=True)
-class ProgressMade:
+class ProgressMade(msgspec.Struct, frozen=True):
     """A trainer reported progress, or a long message moves to or from its client."""
 
     client: str
@@ -49,23 +44,20 @@ class ProgressMade:
     at: float
 
 
-@dataclass(frozen=True)
-class Aggregated:
+class Aggregated(msgspec.Struct, frozen=True):
     """The server half is done; `failure` says why nothing could be made of the updates."""
 
     at: float
     failure: str = ""
 
 
-@dataclass(frozen=True)
-class Restored:
+class Restored(msgspec.Struct, frozen=True):
     """The server half is back at the state from the start of the failed round."""
 
     at: float
 
 
-@dataclass(frozen=True)
-class Ticked:
+class Ticked(msgspec.Struct, frozen=True):
     """Time has passed."""
 
     at: float
@@ -74,8 +66,7 @@ class Ticked:
 Event = ClientReady | ClientGone | Configured | UpdateArrived | ProgressMade | Aggregated | Restored | Ticked
 
 
-@dataclass(frozen=True)
-class Configure:
+class Configure(msgspec.Struct, frozen=True):
     """Ask the server half for the downlink of an exchange."""
 
     round: int
@@ -83,22 +74,19 @@ class Configure:
     cohort: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class SendTask:
+class SendTask(msgspec.Struct, frozen=True):
     """Send the open exchange's downlink to a client."""
 
     client: str
 
 
-@dataclass(frozen=True)
-class Accept:
+class Accept(msgspec.Struct, frozen=True):
     """Store this update, then acknowledge it."""
 
     client: str
 
 
-@dataclass(frozen=True)
-class Refuse:
+class Refuse(msgspec.Struct, frozen=True):
     """Tell a client that its update was not taken, and where the run is now."""
 
     client: str
@@ -106,8 +94,7 @@ class Refuse:
     reason: str
 
 
-@dataclass(frozen=True)
-class Aggregate:
+class Aggregate(msgspec.Struct, frozen=True):
     """Give the server half the accepted updates, in this order."""
 
     round: int
@@ -115,24 +102,21 @@ class Aggregate:
     clients: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class CompleteRound:
+class CompleteRound(msgspec.Struct, frozen=True):
     """Record the round as completed; these clients' outcome of it stands."""
 
     round: int
     accepted: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class FailRound:
+class FailRound(msgspec.Struct, frozen=True):
     """Record the round as failed and put the server half back to its start."""
 
     round: int
     reason: str
 
 
-@dataclass(frozen=True)
-class Finish:
+class Finish(msgspec.Struct, frozen=True):
     """The run is over: `finished` or `failed`."""
 
     outcome: str

@@ -37,9 +37,10 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
+
+import msgspec
 
 from coordinator.round_events import (
     Accept,
@@ -78,8 +79,7 @@ class Phase(Enum):
     OVER = auto()
 
 
-@dataclass(frozen=True)
-class RoundRules:
+class RoundRules(msgspec.Struct, frozen=True):
     """The settings that decide when an exchange closes; times in seconds."""
 
     seed: int
@@ -94,8 +94,7 @@ class RoundRules:
     max_failed_rounds: int
 
 
-@dataclass(frozen=True)
-class Position:
+class Position(msgspec.Struct, frozen=True):
     """Where a run goes on: after a restart, what the store says; by default the very beginning.
 
     Attributes:
@@ -113,7 +112,7 @@ class Position:
     next_round: int = 1
     base: int = 0
     failed_in_a_row: int = 0
-    kept: Mapping[str, int] = field(default_factory=dict)
+    kept: Mapping[str, int] = msgspec.field(default_factory=dict)
     exchange: int | None = None
     cohort: frozenset[str] = frozenset()
     answered: frozenset[str] = frozenset()

@@ -15,10 +15,10 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from coordinator import commands, rounds
 from coordinator.half import Constant
@@ -54,8 +54,7 @@ class HeldUpdate(NamedTuple):
     report: Report
 
 
-@dataclass(frozen=True)
-class Standing:
+class Standing(msgspec.Struct, frozen=True):
     """All that a process of a run goes on from; by default the very beginning.
 
     Attributes:
@@ -77,22 +76,22 @@ class Standing:
         devices: what each client says of its device.
     """
 
-    position: rounds.Position = field(default_factory=rounds.Position)
+    position: rounds.Position = msgspec.field(default_factory=rounds.Position)
     constants: list[Constant] | None = None
     num_train: int | None = None
     start_classes: frozenset[int] | None = None
     start_state: Packed | None = None
     latest_state: Packed | None = None
-    announced: dict[str, Ready] = field(default_factory=dict)
+    announced: dict[str, Ready] = msgspec.field(default_factory=dict)
     downlink: Packed | None = None
-    updates: list[HeldUpdate] = field(default_factory=list)
-    turned_away: dict[str, int] = field(default_factory=dict)
-    undelivered: dict[str, int] = field(default_factory=dict)
-    misfits: dict[str, int] = field(default_factory=dict)
-    refusals: Refusals = field(default_factory=Refusals)
-    sent_constants: Mapping[str, SentConstants] = field(default_factory=dict)
-    links: StoredLinks = field(default_factory=StoredLinks)
-    devices: dict[str, dict[str, Any]] = field(default_factory=dict)
+    updates: list[HeldUpdate] = msgspec.field(default_factory=list)
+    turned_away: dict[str, int] = msgspec.field(default_factory=dict)
+    undelivered: dict[str, int] = msgspec.field(default_factory=dict)
+    misfits: dict[str, int] = msgspec.field(default_factory=dict)
+    refusals: Refusals = msgspec.field(default_factory=Refusals)
+    sent_constants: Mapping[str, SentConstants] = msgspec.field(default_factory=dict)
+    links: StoredLinks = msgspec.field(default_factory=StoredLinks)
+    devices: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
 
 
 def read_standing(store: Store, run_id: str, num_exchanges: int, is_encrypted: bool, is_told: bool) -> Standing:

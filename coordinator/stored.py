@@ -6,7 +6,6 @@ import json
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -29,8 +28,7 @@ class StoredState(NamedTuple):
     buffer: bytes
 
 
-@dataclass(frozen=True)
-class StoredConstant:
+class StoredConstant(msgspec.Struct, frozen=True):
     """One run constant, as it was made at the run's start."""
 
     name: str
@@ -39,8 +37,7 @@ class StoredConstant:
     buffer: bytes
 
 
-@dataclass(frozen=True)
-class StoredUpdate:
+class StoredUpdate(msgspec.Struct, frozen=True):
     """One client's uplink of an exchange; `report` is the frame that says how long it took, maybe empty.
 
     `buffer` may be any contiguous view and must not change until the update is durable. Read back it is bytes, or None
@@ -56,8 +53,7 @@ class StoredUpdate:
     report: bytes
 
 
-@dataclass(frozen=True)
-class StoredExchange:
+class StoredExchange(msgspec.Struct, frozen=True):
     """The exchange in hand: who was asked, with which downlink, and who has answered, in client-id order."""
 
     round: int
@@ -68,8 +64,7 @@ class StoredExchange:
     updates: list[StoredUpdate]
 
 
-@dataclass(frozen=True)
-class ClosedExchange:
+class ClosedExchange(msgspec.Struct, frozen=True):
     """Who was asked in a closed exchange and whose updates were aggregated, the latter in client-id order."""
 
     round: int
@@ -90,8 +85,7 @@ class RoundRecord(NamedTuple):
     line: str = "{}"
 
 
-@dataclass(frozen=True)
-class StoredPosition:
+class StoredPosition(msgspec.Struct, frozen=True):
     """Where the run stands, all that a restart goes on from.
 
     Attributes:

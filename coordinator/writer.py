@@ -18,8 +18,9 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass
 from typing import Any, TypeVar
+
+import msgspec
 
 from coordinator.schema import StoreError
 from models.failpoints import reach
@@ -34,16 +35,14 @@ Callback = Callable[[], None]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class _Write:
+class _Write(msgspec.Struct, frozen=True):
     """A change: `run` inside the transaction, what that returned after the commit, then `on_durable` by `notify`."""
 
     run: Callable[[sqlite3.Connection], Callback | None]
     on_durable: Callback | None
 
 
-@dataclass(frozen=True)
-class _Read:
+class _Read(msgspec.Struct, frozen=True):
     """A question; it sees every operation queued before it and is answered once those are durable."""
 
     run: Callable[[sqlite3.Connection], Any]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from wire.exit_codes import ExitCode
 from wire.messages import Message, Progress, Ready, Task, Welcome
 
 
-@dataclass(frozen=True)
-class LinkLost:
+class LinkLost(msgspec.Struct, frozen=True):
     """The connection ended or could not be made.
 
     `broken_off`: a peer that encrypts was there, and broke off the handshake without a word.
@@ -20,40 +19,35 @@ class LinkLost:
     broken_off: bool = False
 
 
-@dataclass(frozen=True)
-class LinkRefused:
+class LinkRefused(msgspec.Struct, frozen=True):
     """The other end will not have this connection, however often it is tried."""
 
     reason: str
     at: float
 
 
-@dataclass(frozen=True)
-class Received:
+class Received(msgspec.Struct, frozen=True):
     """The coordinator sent a message."""
 
     message: Message
     at: float
 
 
-@dataclass(frozen=True)
-class Prepared:
+class Prepared(msgspec.Struct, frozen=True):
     """The trainer has loaded data and model."""
 
     ready: Ready
     at: float
 
 
-@dataclass(frozen=True)
-class Progressed:
+class Progressed(msgspec.Struct, frozen=True):
     """The trainer moved on."""
 
     progress: Progress
     at: float
 
 
-@dataclass(frozen=True)
-class UplinkMade:
+class UplinkMade(msgspec.Struct, frozen=True):
     """The trainer has checkpointed and encoded the uplink of a task; the caller keeps its frames."""
 
     round: int
@@ -62,8 +56,7 @@ class UplinkMade:
     at: float
 
 
-@dataclass(frozen=True)
-class TrainerFailed:
+class TrainerFailed(msgspec.Struct, frozen=True):
     """The trainer cannot go on; `code` is what the client should exit with."""
 
     reason: str
@@ -71,31 +64,27 @@ class TrainerFailed:
     at: float
 
 
-@dataclass(frozen=True)
-class TrainerDied:
+class TrainerDied(msgspec.Struct, frozen=True):
     """The trainer's process ended by itself."""
 
     reason: str
     at: float
 
 
-@dataclass(frozen=True)
-class Moved:
+class Moved(msgspec.Struct, frozen=True):
     """Part of a message came or went at this time: a long one on a slow link is not silence."""
 
     at: float
 
 
-@dataclass(frozen=True)
-class Permitted:
+class Permitted(msgspec.Struct, frozen=True):
     """The trainer may work, or must wait for something, which is said in words."""
 
     waits_for: str
     at: float
 
 
-@dataclass(frozen=True)
-class Ticked:
+class Ticked(msgspec.Struct, frozen=True):
     """Time has passed."""
 
     at: float
@@ -116,79 +105,66 @@ Event = (
 )
 
 
-@dataclass(frozen=True)
-class OpenLink:
+class OpenLink(msgspec.Struct, frozen=True):
     """Connect anew and say hello."""
 
 
-@dataclass(frozen=True)
-class CloseLink:
+class CloseLink(msgspec.Struct, frozen=True):
     """Drop the connection."""
 
 
-@dataclass(frozen=True)
-class Send:
+class Send(msgspec.Struct, frozen=True):
     """Send a message without payload."""
 
     message: Message
 
 
-@dataclass(frozen=True)
-class SendUplink:
+class SendUplink(msgspec.Struct, frozen=True):
     """Send the kept uplink."""
 
 
-@dataclass(frozen=True)
-class DropUplink:
+class DropUplink(msgspec.Struct, frozen=True):
     """Forget the kept uplink."""
 
 
-@dataclass(frozen=True)
-class Prepare:
+class Prepare(msgspec.Struct, frozen=True):
     """Start a trainer for this run (in place of any other)."""
 
     welcome: Welcome
 
 
-@dataclass(frozen=True)
-class PassConstant:
+class PassConstant(msgspec.Struct, frozen=True):
     """Hand the run constant that just came to the trainer."""
 
 
-@dataclass(frozen=True)
-class StartTask:
+class StartTask(msgspec.Struct, frozen=True):
     """Hand the task that just came to the trainer."""
 
     task: Task
 
 
-@dataclass(frozen=True)
-class RestartTrainer:
+class RestartTrainer(msgspec.Struct, frozen=True):
     """Start the trainer again, and give it the last task if there is one."""
 
 
-@dataclass(frozen=True)
-class HaltTrainer:
+class HaltTrainer(msgspec.Struct, frozen=True):
     """Have the trainer stand still, or let it go on; one that is started is as `Session.is_halted` says."""
 
     is_halted: bool
 
 
-@dataclass(frozen=True)
-class EndTrainer:
+class EndTrainer(msgspec.Struct, frozen=True):
     """End the trainer: its run is over."""
 
 
-@dataclass(frozen=True)
-class Exit:
+class Exit(msgspec.Struct, frozen=True):
     """End the client with this code; the reason is for people."""
 
     code: ExitCode
     reason: str
 
 
-@dataclass(frozen=True)
-class Say:
+class Say(msgspec.Struct, frozen=True):
     """Tell people."""
 
     text: str

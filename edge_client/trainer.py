@@ -9,7 +9,6 @@ again.
 
 from __future__ import annotations
 
-import dataclasses
 import signal
 import sys
 import time
@@ -126,7 +125,7 @@ class Trainer:
         self._announce()
 
     def _announce(self) -> None:
-        announcement = dataclasses.asdict(self._participant.announcement)
+        announcement = msgspec.structs.asdict(self._participant.announcement)
         self._pipe.send(encode(Ready(run=self._run, **announcement, num_skipped=self._data.num_skipped)))
 
     def _tell(self, notes: Sequence[str]) -> None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from models import methods, seeding
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from models.steps import Progress
 
 
-@dataclass(frozen=True)
-class Announcement:
+class Announcement(msgspec.Struct, frozen=True):
     """What a client tells of itself at join; counts per class of the label map."""
 
     num_train: int
@@ -53,25 +52,23 @@ class Evaluation(NamedTuple):
     correct: dict[int, int]
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """What one exchange made: the uplink, what was evaluated, the mean training loss, and notes for people.
 
     `train_s` is the time for training and for computing the uplink, `evaluate_s` that for taking in and testing models.
     """
 
     uplink: Payload
-    evaluations: list[Evaluation] = field(default_factory=list)
+    evaluations: list[Evaluation] = msgspec.field(default_factory=list)
     train_s: float = 0.0
     evaluate_s: float = 0.0
     loss: float = 0.0
-    notes: list[str] = field(default_factory=list)
-    features: dict[str, np.ndarray] = field(default_factory=dict)
+    notes: list[str] = msgspec.field(default_factory=list)
+    features: dict[str, np.ndarray] = msgspec.field(default_factory=dict)
     """For an audit, after a task's last round; see `models.audit`."""
 
 
-@dataclass
-class Attempt:
+class Attempt(msgspec.Struct):
     """An exchange that a client has taken up and has yet to hand over; `candidates` are for an audit."""
 
     round: int

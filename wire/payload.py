@@ -23,6 +23,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
+import msgspec
 import numpy as np
 
 from wire.checks import check_class_ids, check_digest, check_finite, check_scalar, short_digest
@@ -83,12 +84,11 @@ class Sizes(NamedTuple):
     payload_bytes: int
 
 
-@dataclass(frozen=True)
-class Payload:
+class Payload(msgspec.Struct, frozen=True):
     """Named arrays and scalars: all that the encoding knows of what a method sends."""
 
-    tensors: Mapping[str, Tensor] = field(default_factory=dict)
-    scalars: Mapping[str, Scalar] = field(default_factory=dict)
+    tensors: Mapping[str, Tensor] = msgspec.field(default_factory=dict)
+    scalars: Mapping[str, Scalar] = msgspec.field(default_factory=dict)
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import os
 from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from coordinator.config import RunConfig, load
 from coordinator.daemon import Coordinator
@@ -213,7 +214,7 @@ class Hosted:
         self._display.note(f"{guest.client} declined: {reason}")
         self.clients.discard(guest.client)
         self._declined[guest.client] = (guest.hello.incarnation, reason)
-        self._passage.hear(dataclasses.replace(guest.arrival, message=Goodbye(f"it declined: {reason}"[:200])))
+        self._passage.hear(msgspec.structs.replace(guest.arrival, message=Goodbye(f"it declined: {reason}"[:200])))
 
     def may_have(self, guest: Guest) -> bool:
         """Say whether a client has not declined."""

@@ -7,11 +7,12 @@ so that neither memory nor a GPU's grows with the number of clients.
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import msgspec
 
 from coordinator.loopback_clients import client_names
 from coordinator.virtual.batching import Batching
@@ -32,8 +33,7 @@ if TYPE_CHECKING:
     from wire.tensors import Buffer
 
 
-@dataclasses.dataclass(frozen=True)
-class Setup:
+class Setup(msgspec.Struct, frozen=True):
     """What is the same for all clients of a run, in whatever process.
 
     Attributes:
@@ -57,8 +57,7 @@ class Setup:
     batched: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
-class Assignment:
+class Assignment(msgspec.Struct, frozen=True):
     """What all clients are asked in an exchange."""
 
     run: int
@@ -154,7 +153,7 @@ class VirtualClients:
         """Build a client and return what it announces."""
         participant, notes = self._held.build(client)
         self._held.hold(client, participant)
-        ready = Ready(self._setup.run, **dataclasses.asdict(participant.announcement))
+        ready = Ready(self._setup.run, **msgspec.structs.asdict(participant.announcement))
         return Announced(client, ready, notes, participant.count_flops() if self._setup.counts_flops else 0)
 
     def perform(self, assignment: Assignment, kept: Mapping[str, int]) -> Iterator[Done]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
+import msgspec
 import numpy as np
 
 from models.linear_rules import LinearRule, nearest_prototype
@@ -38,8 +39,7 @@ class RoundFailedError(Exception):
     """The round cannot be aggregated (all weights are zero, say); global state and clients go back to its start."""
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(msgspec.Struct, frozen=True):
     """What is known about one client and the run when an exchange's bytes are predicted."""
 
     config: Any
@@ -191,8 +191,7 @@ LOCAL_RULES = ("head", "local_prototype")
 """Rules of every method that has a net: they need nothing but the client's own model."""
 
 
-@dataclass(frozen=True)
-class Update:
+class Update(msgspec.Struct, frozen=True):
     """One client's uplink as the server half sees it, and the train samples of all tasks that the client announced."""
 
     client: str
