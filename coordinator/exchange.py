@@ -8,7 +8,7 @@ import msgspec
 
 from models.methods.api import Exchange
 from wire.encoding import Packed, unpack
-from wire.errors import DecodeError, RecordError
+from wire.errors import WireError
 from wire.payload import Nothing, Record
 
 MAX_TOLD = 500
@@ -52,11 +52,10 @@ class OpenExchange:
             check: what else its record must stand.
             classes: the label map, whose names are told.
         """
-        shapes = {header.name: header.shape for header in packed.headers}
         try:
-            self._record.check_shapes(shapes, packed.scalars, dims)
+            self._record.check_forms(packed.forms, packed.scalars, dims)  # before any array takes memory
             check(self._record.from_payload(unpack(packed), dims, digests, classes))
-        except (DecodeError, RecordError) as error:
+        except WireError as error:
             return f"exchange {self._name!r}: {error}"[:MAX_TOLD]
         return None
 

@@ -6,7 +6,6 @@ follows from what its client announced.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -14,7 +13,7 @@ import numpy as np
 
 from coordinator.config import GateSection
 from wire.errors import RecordError
-from wire.payload import Record
+from wire.payload import Declared, Record
 
 _NO_CLASSES = np.zeros(0, np.int64)
 
@@ -37,14 +36,14 @@ class Gate:
         Raises:
             RecordError: the text names the field, the class where there is one, what was expected and what came.
         """
-        for spec in dataclasses.fields(record):
+        for spec in record.declared():
             content = getattr(record, spec.name)
-            if spec.metadata["kind"] == "values":
+            if spec.kind == "values":
                 self._check_values(spec, content, record)
-            elif spec.metadata["kind"] == "counts" and spec.metadata["of_samples"]:
+            elif spec.kind == "counts" and spec.of_samples:
                 self._check_samples(spec, content, record, class_counts)
 
-    def _check_values(self, spec: dataclasses.Field[np.ndarray], values: np.ndarray, record: Record) -> None:
+    def _check_values(self, spec: Declared, values: np.ndarray, record: Record) -> None:
         if not values.size:
             return
         rows = values.reshape(math.prod(values.shape[:-1]), -1)
@@ -53,7 +52,7 @@ class Gate:
         if self._section.max_norm:
             self._check_rows(spec, record, "max_norm", np.sqrt(np.square(rows, dtype=np.float64).sum(axis=1)))
 
-    def _check_rows(self, spec: dataclasses.Field[np.ndarray], record: Record, setting: str, sizes: np.ndarray) -> None:
+    def _check_rows(self, spec: Declared, record: Record, setting: str, sizes: np.ndarray) -> None:
         """Refuse a field of which a row measures more than a setting allows."""
         most: float = getattr(self._section, setting)
         if (sizes > most).any():
@@ -61,9 +60,7 @@ class Gate:
             told = f"field {spec.name!r}{self._place(spec, row, record)}: expected up to [gate] {setting} = {most:g}"
             raise RecordError(f"{told}, got {sizes[row]:g}")
 
-    def _check_samples(
-        self, spec: dataclasses.Field[np.ndarray], counts: np.ndarray, record: Record, class_counts: Sequence[int]
-    ) -> None:
+    def _check_samples(self, spec: Declared, counts: np.ndarray, record: Record, class_counts: Sequence[int]) -> None:
         where = f"field {spec.name!r}"
         _check_most(where, int(counts.sum(dtype=np.int64)), sum(class_counts))
         labels = self._classes_of(spec, record)
@@ -72,18 +69,18 @@ class Gate:
             row = int(np.argmax(counts > most))
             _check_most(f"{where}, class {self.classes[labels[row]]!r}", int(counts[row]), int(most[row]))
 
-    def _classes_of(self, spec: dataclasses.Field[np.ndarray], record: Record) -> np.ndarray:
+    def _classes_of(self, spec: Declared, record: Record) -> np.ndarray:
         """Return the class of each entry of a field: those that the record names, or all; none for other entries."""
-        dims = spec.metadata["dims"]
+        dims = spec.dims
         if dims == ("K",):
             return np.arange(self.num_classes)
-        ids = (other for other in dataclasses.fields(record) if other.metadata["kind"] == "class_ids")
-        named = (getattr(record, other.name) for other in ids if other.metadata["dims"] == dims)
+        ids = (other for other in record.declared() if other.kind == "class_ids")
+        named = (getattr(record, other.name) for other in ids if other.dims == dims)
         return next(named, _NO_CLASSES)
 
-    def _place(self, spec: dataclasses.Field[np.ndarray], row: int, record: Record) -> str:
+    def _place(self, spec: Declared, row: int, record: Record) -> str:
         """Return the class that a row stands for, where the record says so, or else the row."""
-        if len(spec.metadata["dims"]) == 1:
+        if len(spec.dims) == 1:
             return ""
         rows_of_each = math.prod(getattr(record, spec.name).shape[1:-1])
         label = record.class_of(spec, row // rows_of_each, self.classes)

@@ -24,7 +24,7 @@ from wire.errors import DecodeError, EncodeError, UnknownMessageError, WireError
 from wire.header import pack_header, unpack_header
 from wire.limits import DEFAULT_MAX_MESSAGE_BYTES, MAX_ARRAYS, MAX_ENTRIES, MAX_NAME_BYTES, MAX_RANK
 from wire.messages import NETWORK, Message
-from wire.payload import CODEC_BYTES, ELEMENT_CODECS, Payload, Scalar, Sizes, Tensor, array_bytes
+from wire.payload import CODEC_BYTES, ELEMENT_CODECS, Form, Payload, Scalar, Sizes, Tensor, array_bytes
 from wire.tensors import CODEC_NAMES, CODECS, Buffer, decode_tensor, encode_tensor
 
 
@@ -63,6 +63,11 @@ class Packed(NamedTuple):
         """Elements and payload bytes, from the headers alone."""
         return Sizes(_arranged(self.headers).num_elements, len(self.buffer))
 
+    @property
+    def forms(self) -> tuple[Form, ...]:
+        """The forms of all arrays; raises WireError if no payload has these headers."""
+        return _arranged(self.headers).forms
+
 
 class Place(NamedTuple):
     """An array and where it lies in the buffer."""
@@ -75,9 +80,10 @@ class Place(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """What the headers of a payload come to: where each array lies, and the entries of value arrays."""
+    """What the headers of a payload come to: where each array lies, its form, and the entries of value arrays."""
 
     places: tuple[Place, ...]
+    forms: tuple[Form, ...]
     num_elements: int
 
     @property
@@ -250,7 +256,7 @@ def _arrange(headers: tuple[ArrayHeader, ...]) -> Layout:
         places.append(Place(header.name, codec, header.shape, start, end))
         num_elements += header.num_entries if codec in ELEMENT_CODECS else 0
         start = end
-    return Layout(tuple(places), num_elements)
+    return Layout(tuple(places), tuple(Form(*place[:3]) for place in places), num_elements)
 
 
 def _check_names(names: Collection[str]) -> None:

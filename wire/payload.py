@@ -19,14 +19,15 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 
 from wire.checks import check_class_ids, check_digest, check_finite, check_scalar, short_digest
+from wire.declared import Declared, class_ids, counts, digest_of, indices, scalar, values
 from wire.errors import DecodeError, EncodeError, RecordError
 from wire.indices import decode_indices, encode_indices, entropy_bytes, universe_of
 
@@ -36,6 +37,8 @@ __all__ = [
     "EMPTY",
     "ROW_BYTES",
     "VALUE_DTYPES",
+    "Declared",
+    "Form",
     "Nothing",
     "Payload",
     "Record",
@@ -77,6 +80,14 @@ class Tensor(NamedTuple):
     data: np.ndarray
 
 
+class Form(NamedTuple):
+    """What is known of an array without its entries."""
+
+    name: str
+    codec: str
+    shape: tuple[int, ...]
+
+
 class Sizes(NamedTuple):
     """What a payload costs: `elements` are entries of value arrays, `payload_bytes` all array bytes before headers."""
 
@@ -94,6 +105,11 @@ class Payload(msgspec.Struct, frozen=True):
     def arrays(self) -> dict[str, np.ndarray]:
         """The arrays alone, by name."""
         return {name: tensor.data for name, tensor in self.tensors.items()}
+
+    @property
+    def forms(self) -> Iterator[Form]:
+        """The forms of all arrays."""
+        return (Form(name, tensor.codec, tensor.data.shape) for name, tensor in self.tensors.items())
 
     @property
     def sizes(self) -> Sizes:
@@ -124,9 +140,10 @@ class Record:
 
     @classmethod
     @functools.cache
-    def _positions_last(cls) -> Sequence[dataclasses.Field[Any]]:
+    def declared(cls) -> Sequence[Declared]:
         """Return the fields of this record, those last whose bound may be the size of another."""
-        return sorted(dataclasses.fields(cls), key=lambda spec: bool(spec.metadata["kind"] == "indices"))
+        specs = [Declared(name=field.name, type=field.type, **field.metadata) for field in dataclasses.fields(cls)]
+        return sorted(specs, key=lambda spec: spec.kind == "indices")
 
     def to_payload(self, value_dtype: str = "f32", dims: Mapping[str, int] | None = None) -> Payload:
         """Return this record as a payload.
@@ -141,31 +158,40 @@ class Record:
         tensors: dict[str, Tensor] = {}
         scalars: dict[str, Scalar] = {}
         sizes = dict(dims or {})
-        for spec in self._positions_last():
-            kind, content = spec.metadata["kind"], getattr(self, spec.name)
+        for spec in self.declared():
+            kind, content = spec.kind, getattr(self, spec.name)
             if kind in _SCALAR_KINDS:
                 scalars[spec.name] = content
             elif kind == "indices":
                 tensors[spec.name] = _written_positions(spec, np.asarray(content), sizes)
             else:
                 tensors[spec.name] = Tensor(_codec_of(kind, value_dtype), np.asarray(content))
-                sizes |= zip(spec.metadata["dims"], np.shape(content), strict=False)
+                sizes |= zip(spec.dims, np.shape(content), strict=False)
         return Payload(tensors, scalars)
 
     @classmethod
-    def check_shapes(
-        cls, shapes: Mapping[str, Sequence[int]], scalars: Collection[str], dims: Mapping[str, int]
-    ) -> None:
-        """Refuse names and shapes that `from_payload` would refuse, before any array is decoded, which takes memory.
+    def check_forms(cls, forms: Iterable[Form], scalars: Iterable[str], dims: Mapping[str, int]) -> Mapping[str, int]:
+        """Return the sizes of all symbols but those of positions alone, as these arrays and `dims` tell them.
+
+        No array is needed for that, which would take memory, and in a run the same few forms come again and again.
 
         Raises:
-            RecordError: as there.
+            RecordError: `from_payload` would refuse the names of arrays and scalars, or a codec or shape.
         """
-        _check_names(cls._positions_last(), {*shapes, *scalars})
+        return cls._known_sizes(tuple(forms), tuple(scalars), tuple(dims.items()))
+
+    @classmethod
+    @functools.lru_cache(maxsize=1024)
+    def _known_sizes(
+        cls, forms: tuple[Form, ...], scalars: tuple[str, ...], dims: tuple[tuple[str, int], ...]
+    ) -> Mapping[str, int]:
+        arrays = {form.name: form for form in forms}
+        _check_names(cls.declared(), {*arrays, *scalars})
         sizes = dict(dims)
-        for spec in cls._positions_last():
-            if spec.name in shapes and spec.metadata["kind"] not in {"indices", *_SCALAR_KINDS}:
-                _bind_sizes(spec.name, spec.metadata["dims"], tuple(shapes[spec.name]), sizes)
+        for spec in cls.declared():
+            if spec.kind not in _SCALAR_KINDS:
+                _check_form(spec, arrays.get(spec.name), sizes)
+        return sizes
 
     @classmethod
     def from_payload(
@@ -187,26 +213,25 @@ class Record:
             RecordError: a field is missing, unknown, of another kind or shape, not finite, or made with another run
                 constant, or a class id or position is repeated, out of order or out of range; or `check` refuses it.
         """
-        sizes = dict(dims or {})
+        sizes = dict(cls.check_forms(payload.forms, payload.scalars, dims or {}))
         content: dict[str, Any] = dict(payload.scalars)
-        _check_names(cls._positions_last(), {*payload.tensors, *payload.scalars})
-        for spec in cls._positions_last():
-            if spec.metadata["kind"] in _SCALAR_KINDS:
+        for spec in cls.declared():
+            if spec.kind in _SCALAR_KINDS:
                 _check_scalar(spec, payload.scalars.get(spec.name), digests or {})
             else:
-                content[spec.name] = _read_array(spec, payload.tensors.get(spec.name), sizes)
+                content[spec.name] = _read_array(spec, payload.tensors[spec.name].data, sizes)
         record = cls(**content)
-        for spec in cls._positions_last():
-            if spec.metadata["kind"] == "values":
+        for spec in cls.declared():
+            if spec.kind == "values":
                 class_of = functools.partial(record.class_of, spec, classes=classes)
                 check_finite(spec.name, content[spec.name], class_of)
         record.check()
         return record
 
-    def class_of(self, spec: dataclasses.Field[Any], row: int, classes: Sequence[str] = ()) -> str:
+    def class_of(self, spec: Declared, row: int, classes: Sequence[str] = ()) -> str:
         """Return the class, by name or else by id, that a row of a field stands for, nothing if the record has none."""
-        for other in dataclasses.fields(self):
-            if other.metadata["kind"] == "class_ids" and other.metadata["dims"] == spec.metadata["dims"][:1]:
+        for other in self.declared():
+            if other.kind == "class_ids" and other.dims == spec.dims[:1]:
                 label = int(getattr(self, other.name)[row])
                 return repr(classes[label]) if label < len(classes) else str(label)
         return ""
@@ -222,8 +247,8 @@ class Record:
     def of_checked(cls: type[RecordT], payload: Payload) -> RecordT:
         """Read a payload that `from_payload` has accepted before; nothing is checked again."""
         content: dict[str, Any] = {**payload.arrays, **payload.scalars}
-        for spec in dataclasses.fields(cls):
-            if spec.metadata["kind"] == "indices":
+        for spec in cls.declared():
+            if spec.kind == "indices":
                 content_bytes = content[spec.name].tobytes()
                 content[spec.name] = decode_indices(content_bytes, universe_of(content_bytes))
         return cls(**content)
@@ -231,7 +256,7 @@ class Record:
     @classmethod
     def elements(cls, dims: Mapping[str, int]) -> int:
         """Return the entries of this record's value arrays, from the sizes of its symbols."""
-        shapes = [_shape_of(spec, dims) for spec in cls._positions_last() if spec.metadata["kind"] == "values"]
+        shapes = [_shape_of(spec, dims) for spec in cls.declared() if spec.kind == "values"]
         return sum(math.prod(shape) for shape in shapes)
 
     @classmethod
@@ -247,10 +272,10 @@ class Record:
     @functools.lru_cache(maxsize=1024)
     def _sizes(cls, known: tuple[tuple[str, int], ...], value_dtype: str) -> Sizes:
         dims, size_bytes = dict(known), 0
-        for spec in cls._positions_last():
-            kind = spec.metadata["kind"]
+        for spec in cls.declared():
+            kind = spec.kind
             if kind == "indices":
-                size_bytes += entropy_bytes(dims[spec.metadata["of"]], *_shape_of(spec, dims))
+                size_bytes += entropy_bytes(dims[spec.of], *_shape_of(spec, dims))
             elif kind not in _SCALAR_KINDS:
                 size_bytes += array_bytes(_codec_of(kind, value_dtype), _shape_of(spec, dims))
         return Sizes(cls.elements(dims), size_bytes)
@@ -259,36 +284,6 @@ class Record:
 @dataclass(frozen=True)
 class Nothing(Record):
     """The record of an exchange that sends nothing: 0 elements, 0 payload bytes."""
-
-
-def values(*dims: str) -> Any:
-    """Declare an array of real values: the entries that count as elements, carried in the run's `value_dtype`."""
-    return field(metadata={"kind": "values", "dims": dims})
-
-
-def counts(*dims: str, of_samples: bool = True) -> Any:
-    """Declare an array of counts, carried as `u32`: of train samples, of which no client has more than it announced."""
-    return field(metadata={"kind": "counts", "dims": dims, "of_samples": of_samples})
-
-
-def class_ids(dim: str) -> Any:
-    """Declare strictly increasing class ids of the run's label map, carried as `u16`."""
-    return field(metadata={"kind": "class_ids", "dims": (dim,)})
-
-
-def indices(count: str, of: str) -> Any:
-    """Declare strictly increasing positions, int64 [count] and each below the size of `of`, carried as an index set."""
-    return field(metadata={"kind": "indices", "dims": (count,), "of": of})
-
-
-def scalar() -> Any:
-    """Declare a number, text or truth value, carried in the header."""
-    return field(metadata={"kind": "scalar"})
-
-
-def digest_of(constant: str) -> Any:
-    """Declare the `short_digest` of a run constant, a text in the header: what the rest of the record was made with."""
-    return field(metadata={"kind": "digest", "constant": constant})
 
 
 @functools.lru_cache
@@ -324,8 +319,8 @@ def _codec_of(kind: str, value_dtype: str) -> str:
     return value_dtype if kind == "values" else _CODEC_OF[kind]
 
 
-def _shape_of(spec: dataclasses.Field[Any], dims: Mapping[str, int]) -> tuple[int, ...]:
-    return tuple([dims[symbol] for symbol in spec.metadata["dims"]])
+def _shape_of(spec: Declared, dims: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple([dims[symbol] for symbol in spec.dims])
 
 
 def _exact_codec(name: str, array: np.ndarray) -> str:
@@ -336,53 +331,58 @@ def _exact_codec(name: str, array: np.ndarray) -> str:
     return codec
 
 
-def _universe(spec: dataclasses.Field[Any], sizes: Mapping[str, int]) -> int:
-    symbol: str = spec.metadata["of"]
-    if symbol not in sizes:
-        raise RecordError(f"field {spec.name!r}: the size of {symbol} is not known")
-    return sizes[symbol]
+def _universe(spec: Declared, sizes: Mapping[str, int]) -> int:
+    if spec.of not in sizes:
+        raise RecordError(f"field {spec.name!r}: the size of {spec.of} is not known")
+    return sizes[spec.of]
 
 
-def _written_positions(spec: dataclasses.Field[Any], positions: np.ndarray, sizes: Mapping[str, int]) -> Tensor:
+def _written_positions(spec: Declared, positions: np.ndarray, sizes: Mapping[str, int]) -> Tensor:
     try:
         return Tensor("u8", index_set(positions, _universe(spec, sizes)))
     except EncodeError as error:
         raise EncodeError(f"field {spec.name!r}: {error}") from None
 
 
-def _read_positions(spec: dataclasses.Field[Any], array: np.ndarray, sizes: Mapping[str, int]) -> np.ndarray:
-    if array.ndim != 1:
-        raise RecordError(f"field {spec.name!r}: expected the bytes of an index set, got shape {array.shape}")
+def _read_positions(spec: Declared, array: np.ndarray, sizes: Mapping[str, int]) -> np.ndarray:
     try:
         return positions_in(array, _universe(spec, sizes))
     except DecodeError as error:
         raise RecordError(f"field {spec.name!r}: {error}") from None
 
 
-def _check_names(specs: Sequence[dataclasses.Field[Any]], came: set[str]) -> None:
+def _check_names(specs: Sequence[Declared], came: set[str]) -> None:
     expected = {spec.name for spec in specs}
     if expected != came:
         raise RecordError(f"expected fields {sorted(expected)}, got {sorted(came)}")
 
 
-def _check_scalar(spec: dataclasses.Field[Any], content: Scalar | None, digests: Mapping[str, str]) -> None:
+def _check_scalar(spec: Declared, content: Scalar | None, digests: Mapping[str, str]) -> None:
     check_scalar(spec.name, spec.type, content)
-    if spec.metadata["kind"] == "digest":
-        check_digest(spec.name, spec.metadata["constant"], content, digests)
+    if spec.kind == "digest":
+        check_digest(spec.name, spec.constant, content, digests)
 
 
-def _read_array(spec: dataclasses.Field[Any], tensor: Tensor | None, sizes: dict[str, int]) -> np.ndarray:
-    """Return one array after checks against its declaration, binding symbols that had no size yet in `sizes`."""
-    name, kind = spec.name, spec.metadata["kind"]
-    if tensor is None:
-        raise RecordError(f"field {name!r}: expected an array, got a scalar")
-    allowed = VALUE_DTYPES if kind == "values" else (_codec_of(kind, ""),)
-    if tensor.codec not in allowed:
-        raise RecordError(f"field {name!r}: expected codec {' or '.join(allowed)}, got {tensor.codec}")
-    array = _read_positions(spec, tensor.data, sizes) if kind == "indices" else tensor.data
-    _bind_sizes(name, spec.metadata["dims"], array.shape, sizes)
-    if kind == "class_ids":
-        check_class_ids(name, array, sizes.get("K"))
+def _check_form(spec: Declared, form: Form | None, sizes: dict[str, int]) -> None:
+    """Check an array against its declaration, binding symbols that had no size yet in `sizes`."""
+    if form is None:
+        raise RecordError(f"field {spec.name!r}: expected an array, got a scalar")
+    allowed = VALUE_DTYPES if spec.kind == "values" else (_codec_of(spec.kind, ""),)
+    if form.codec not in allowed:
+        raise RecordError(f"field {spec.name!r}: expected codec {' or '.join(allowed)}, got {form.codec}")
+    if spec.kind != "indices":
+        _bind_sizes(spec.name, spec.dims, form.shape, sizes)
+    elif len(form.shape) != 1:
+        raise RecordError(f"field {spec.name!r}: expected the bytes of an index set, got shape {form.shape}")
+
+
+def _read_array(spec: Declared, array: np.ndarray, sizes: dict[str, int]) -> np.ndarray:
+    """Return an array whose form was checked; the number of positions is known only now."""
+    if spec.kind == "indices":
+        array = _read_positions(spec, array, sizes)
+        _bind_sizes(spec.name, spec.dims, array.shape, sizes)
+    elif spec.kind == "class_ids":
+        check_class_ids(spec.name, array, sizes.get("K"))
     return array
 
 

@@ -232,8 +232,19 @@ def test_the_fields_of_a_record_are_listed_once_for_all_that_come(monkeypatch: p
     payload = sparse_payload()
     Sparse.from_payload(payload, {"A": 40}, {"masks": DIGEST})
     monkeypatch.setattr("wire.payload.dataclasses", None)
-    Sparse.check_shapes({"positions": (6,), "entries": (5,)}, payload.scalars, {"A": 40})
+    Sparse.check_forms(payload.forms, payload.scalars, {"A": 40})
     assert Sparse.from_payload(payload, {"A": 40}, {"masks": DIGEST}).entries.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_forms_tell_the_sizes_and_are_refused_as_often_as_they_come() -> None:
+    payload = sparse_payload()
+    assert Sparse.check_forms(payload.forms, payload.scalars, {"A": 40}) == {"A": 40, "B": 5}
+    wrong = [form._replace(shape=(5, 1)) for form in payload.forms]
+    for _ in range(2):
+        with pytest.raises(RecordError, match=r"field 'entries': expected 1 dimensions \('B',\), got shape \(5, 1\)"):
+            Sparse.check_forms(wrong, payload.scalars, {"A": 40})
+    with pytest.raises(RecordError, match=r"expected fields .*, got"):
+        Sparse.check_forms(payload.forms, [*payload.scalars, "more"], {"A": 40})
 
 
 def test_positions_without_a_bound_are_refused() -> None:
