@@ -198,4 +198,4 @@ def _counted(entry: Entry, now: Link | None) -> tuple[Traffic, Traffic]:
 def _beside(measured: Traffic, predicted: Sizes | None) -> Traffic:
     """Put the prediction beside what was measured."""
     elements, payload_bytes = predicted or (None, None)
-    return measured.plus(Traffic(predicted_elements=elements, predicted_payload_bytes=payload_bytes))
+    return msgspec.structs.replace(measured, predicted_elements=elements, predicted_payload_bytes=payload_bytes)

@@ -8,6 +8,7 @@ cannot be measured without comparing clocks, so it is estimated, see `split_trav
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from coordinator.tally import ClientLine, ExchangeLine, Report
@@ -78,14 +79,16 @@ class MeanDurations:
 
     def book(self, line: ClientLine | ExchangeLine) -> None:
         """Add the parts that a line knows."""
+        told: Iterable[tuple[str, float | None]]
         if isinstance(line, ExchangeLine):
-            took = [(_AGGREGATE, line.aggregate_s)]
+            told = [(_AGGREGATE, line.aggregate_s)]
         else:
-            took = list(zip(STAGES, _stages_of(line), strict=True))
-        for part, took_s in took:
+            told = zip(STAGES, _stages_of(line), strict=True)
+        sums, counts = self._sums, self._counts
+        for part, took_s in told:
             if took_s is not None:
-                self._sums[part] += took_s
-                self._counts[part] += 1
+                sums[part] += took_s
+                counts[part] += 1
 
     def means(self) -> dict[str, float | None]:
         """Return the means in seconds, None of what was never known."""

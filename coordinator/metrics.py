@@ -112,8 +112,16 @@ class Ledger:
     def _run_facts(self) -> RunFacts:
         round = self._exchange.round if self._exchange is not None else 0
         account = self._accounts.get(round, RoundAccount())
-        known = self._known_classes | account.new_classes
-        return RunFacts(self._config, known, self._base, round, self._num_completed, account.metrics)
+        known, plan = self._known_classes | account.new_classes, self._spec.plan
+        return RunFacts(
+            self._config,
+            known,
+            round,
+            self._num_completed,
+            num_task_classes=len(plan.classes(plan.task_of(round))),
+            num_seen=len(plan.classes_seen(plan.task_of(self._base))) if self._num_completed else 0,
+            metrics=account.metrics,
+        )
 
     def num_train(self, clients: Collection[str]) -> int:
         """Return how many train samples these clients have announced."""
@@ -336,22 +344,27 @@ class Ledger:
         return exchange.lines(lambda client: self._announced.prediction(client, exchange.index), examined, links)
 
     def _exchange_line(self, exchange: ExchangeAccount, metrics: Mapping[str, float], at: float) -> ExchangeLine:
-        readies = self._announced.readies
-        announced = [readies[client] for client in exchange.accepted if client in readies]
-        counts = [train_counts(self._spec, ready, exchange.round) for ready in announced]
-        held = {label for each in counts for label in classes_held(each)}
         return ExchangeLine(
             round=exchange.round,
             exchange=exchange.name,
             exchange_index=exchange.index,
             exchange_s=at - exchange.opened_at,
             metrics=finite(metrics),
-            new_classes=sorted(held - self._known_classes),
+            new_classes=sorted(self._held(exchange) - self._known_classes),
             init=self.since_start.init,
             refusals=self.since_start.refusals,
             aggregate_s=None if self._is_evaluation(exchange.index) else exchange.aggregate_s(at),
             simulated_at_s=self._simulated_now(),
         )
+
+    def _held(self, exchange: ExchangeAccount) -> set[int]:
+        """Return the classes that those hold whose updates were accepted; none once all are known anyway."""
+        if len(self._known_classes) == self._spec.num_classes:
+            return set()
+        readies = self._announced.readies
+        announced = [readies[client] for client in exchange.accepted if client in readies]
+        counts = [train_counts(self._spec, ready, exchange.round) for ready in announced]
+        return {label for each in counts for label in classes_held(each)}
 
     def _round_line(
         self, round: int, status: Status, reason: str, global_hash: str, at: float, peaks: Mapping[str, int | None]

@@ -19,20 +19,20 @@ class Prediction(NamedTuple):
 
 
 class RunFacts(NamedTuple):
-    """The facts of a run that all its clients share, see `Facts`; `base` is the last completed round, 0 before any."""
+    """The facts of a run that all its clients share, see `Facts`."""
 
     config: Any
     known_classes: Collection[int]
-    base: int
     round: int
     rounds_completed: int
+    num_task_classes: int
+    num_seen: int
     metrics: Mapping[str, float | None]
 
 
 def facts_of(spec: RunSpec, ready: Ready, run: RunFacts) -> Facts:
     """Return what a method may predict one client's bytes from."""
-    class_counts, plan = train_counts(spec, ready, run.round), spec.plan
-    seen = plan.classes_seen(plan.task_of(run.base)) if run.rounds_completed else ()
+    class_counts = train_counts(spec, ready, run.round)
     return Facts(
         config=run.config,
         num_classes=spec.num_classes,
@@ -45,8 +45,8 @@ def facts_of(spec: RunSpec, ready: Ready, run: RunFacts) -> Facts:
         known_classes=run.known_classes,
         round=run.round,
         rounds_completed=run.rounds_completed,
-        num_task_classes=len(plan.classes(plan.task_of(run.round))),
-        num_seen=len(seen),
+        num_task_classes=run.num_task_classes,
+        num_seen=run.num_seen,
         metrics=run.metrics,
     )
 

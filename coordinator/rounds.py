@@ -182,18 +182,19 @@ class Rounds:
 
     def refusal_of(self, client: str, round: int, exchange: int) -> Refuse | None:
         """Return why an update would be refused, None if it would be accepted."""
+        is_present, is_open = (round, exchange) == (self.round, self.exchange), self.phase is Phase.COLLECTING
+        if is_present and is_open and client in self.cohort and client not in self.answered:
+            return None
         here = f"the run is in round {self.round}, exchange {self.exchange}"
-        if (round, exchange) != (self.round, self.exchange):
+        if not is_present:
             return Refuse(client, RefusalCode.STALE, f"update of round {round}, exchange {exchange}, but {here}")
         if client in self.answered:
             return Refuse(client, RefusalCode.DUPLICATE, f"an update of round {round}, exchange {exchange} is in hand")
         if self.phase in (Phase.WAITING, Phase.CONFIGURING):
             return Refuse(client, RefusalCode.NOT_OPEN, f"{here}, which is not open yet")
-        if self.phase is not Phase.COLLECTING:
+        if not is_open:
             return Refuse(client, RefusalCode.STALE, f"{here}, which takes no updates now")
-        if client not in self.cohort:
-            return Refuse(client, RefusalCode.NOT_IN_COHORT, f"{here}, and its cohort is {sorted(self.cohort)}")
-        return None
+        return Refuse(client, RefusalCode.NOT_IN_COHORT, f"{here}, and its cohort is {sorted(self.cohort)}")
 
     def next_wakeup(self) -> float | None:
         """Return when the next `Ticked` is due, None if only events can move the run."""
@@ -323,8 +324,14 @@ class Rounds:
     def _has_quorum(self) -> bool:
         return self.evaluating or len(self.answered) >= self.rules.min_clients
 
+    def _is_missing_some(self) -> bool:
+        """Say whether an update may still come; mostly the numbers tell that."""
+        if len(self.answered) + len(self.left_out) < len(self.cohort):
+            return True
+        return bool(self.cohort - self.answered - self.left_out)
+
     def _close_if_due(self, at: float) -> list[Instruction]:
-        if self.cohort - self.answered - self.left_out and at < self._closes_at():
+        if self._is_missing_some() and at < self._closes_at():
             return []
         if not self._has_quorum():
             missing = ", ".join(sorted(self.cohort - self.answered))

@@ -7,11 +7,11 @@ message that names its round names its task and classes too. A run without tasks
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 
-@dataclass(frozen=True)
-class TaskPlan:
+class TaskPlan(msgspec.Struct, frozen=True):
     """Which task a round belongs to, and which classes a task brings.
 
     Classes, in label order, and rounds are shared out evenly; where they do not divide, the first tasks get one more.
