@@ -8,6 +8,7 @@ whole, when the connection takes it, so of a buffer that goes to many no more th
 
 from __future__ import annotations
 
+import functools
 import itertools
 import struct
 from collections.abc import Sequence
@@ -44,7 +45,7 @@ def joined(frames: Sequence[Buffer], is_encrypted: bool) -> Sequence[Buffer]:
     header, buffer, *rest = frames
     timing = rest[0] if rest else b""
     head = b"".join((_PREFIX.pack(_MARK, len(timing), len(header)), header, timing))
-    _, *pieces = _part_sizes(frames, is_encrypted)
+    _, *pieces = _part_sizes(tuple(map(len, frames)), is_encrypted)
     if not pieces:
         return [b"".join((head, buffer))]
     if len(pieces) == 1:
@@ -86,13 +87,19 @@ def framed_bytes(frames: Sequence[Buffer], is_encrypted: bool) -> int:
     It adds 2 to a part of up to 255 bytes and 9 to others; encryption makes each longer before that. The plain form of
     older peers differs by some ten bytes, which only the kernel's count tells: no message says how it travelled.
     """
-    sizes = [size + (CURVE_BYTES if is_encrypted else 0) for size in _part_sizes(frames, is_encrypted)]
+    return _framed(tuple(map(len, frames)), is_encrypted)
+
+
+@functools.lru_cache(maxsize=256)
+def _framed(frame_bytes: tuple[int, ...], is_encrypted: bool) -> int:
+    sizes = [size + (CURVE_BYTES if is_encrypted else 0) for size in _part_sizes(frame_bytes, is_encrypted)]
     return sum(size + (2 if size <= 255 else 9) for size in sizes)
 
 
-def _part_sizes(frames: Sequence[Buffer], is_encrypted: bool) -> list[int]:
-    """Return the bytes of each part in the joined form."""
-    header_bytes, *rest = map(len, frames)
+@functools.lru_cache(maxsize=16)
+def _part_sizes(frame_bytes: tuple[int, ...], is_encrypted: bool) -> list[int]:
+    """Return the bytes of each part of such frames in the joined form; in a run the same sizes come again and again."""
+    header_bytes, *rest = frame_bytes
     if not rest:
         return [header_bytes]
     buffer_bytes, head_bytes = rest[0], _PREFIX.size + header_bytes + sum(rest[1:])
