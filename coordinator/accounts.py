@@ -39,6 +39,7 @@ class Entry(msgspec.Struct):
     sent_at: float | None = None
     accepted_at: float | None = None
     report: Report = NO_REPORT
+    computed_by: str = ""
     link: Link | None = None
 
 
@@ -83,10 +84,11 @@ class ExchangeAccount:
         else:
             entry.sent, entry.sent_at, entry.down = True, at, Traffic.of(cost)
 
-    def update_accepted(self, client: str, cost: Cost, report: Report, at: float | None) -> None:
-        """Count an update and what its client says of it."""
+    def update_accepted(self, client: str, cost: Cost, report: Report, at: float | None, computed_by: str = "") -> None:
+        """Count an update and what its client says of it, and what has computed it."""
         entry = self._entries[client]
         entry.accepted, entry.accepted_at, entry.up, entry.report = True, at, Traffic.of(cost), report
+        entry.computed_by = computed_by
 
     @property
     def is_closing(self) -> bool:
@@ -140,6 +142,7 @@ class ExchangeAccount:
             energy_j=report.energy_j,
             evaluations=scores,
             num_left_out=len(report.evaluations) - len(scores),
+            computed_by=entry.computed_by,
         )
 
 

@@ -167,7 +167,8 @@ class Ledger:
 
     def update_accepted(self, client: str, cost: Cost, report: Report, at: float | None) -> None:
         """Count an update and what its client says of it."""
-        self._opened().update_accepted(client, cost, report, at)
+        ready = self._announced.readies.get(client)
+        self._opened().update_accepted(client, cost, report, at, ready.computed_by if ready is not None else "")
         self._links.passed(client, "up", cost.wire_bytes if at is None else None)
 
     def exchange_closing(self, at: float) -> None:

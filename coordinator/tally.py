@@ -188,6 +188,7 @@ class ClientLine(msgspec.Struct, frozen=True, tag_field="kind", tag="client"):
         client_peak_rss_bytes: peak memory of the daemon in this exchange, and so on.
         energy_j: what the device took from the task's coming until its update was made.
         num_left_out: how many evaluations its client told that cannot be, see `evaluations.Examiner`.
+        computed_by: what has computed the update, library and device or provider; empty where none came.
     """
 
     round: int
@@ -213,6 +214,7 @@ class ClientLine(msgspec.Struct, frozen=True, tag_field="kind", tag="client"):
     energy_j: float | None = None
     evaluations: list[Score] = []
     num_left_out: int = 0
+    computed_by: str = ""
 
     @property
     def work_s(self) -> float | None:

@@ -91,7 +91,7 @@ HEAD, LOCAL, ANCHOR = range(3)
 """The rules of `TWO` by index: two local ones and the global one."""
 
 READY: Mapping[str, Ready] = {
-    "ann": Ready(1, 30, 10, [10, 20, 0, 0], 2, 100, 0),
+    "ann": Ready(1, 30, 10, [10, 20, 0, 0], 2, 100, 0, computed_by="torch, cpu"),
     "bob": Ready(1, 5, 30, [0, 2, 3, 0], 2, 100, 0),
 }
 

@@ -217,6 +217,7 @@ def test_a_line_says_what_became_of_a_client() -> None:
     assert (bob["client"], bob["status"], bob["up"]["encoded_bytes"], bob["train_s"]) == ("bob", "missing", 0, None)
     assert bob["down"]["encoded_bytes"] == 60
     assert bob["up"]["predicted_elements"] == 0
+    assert (ann["computed_by"], bob["computed_by"]) == ("torch, cpu", "")
     assert (server["metrics"], server["exchange_s"]) == ({"loss": None, "share": 0.5}, 3)
 
 
