@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 DASHBOARD = "127.0.0.1:7080"
 """Where the live page listens if no other address is named."""
 
-FORMS = ("html", "json", "csv", "tensorboard", "mlflow")
+FORMS = ("html", "table", "json", "csv", "tensorboard", "mlflow")
 """What `coordinator report` can make."""
 
 

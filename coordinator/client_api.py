@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
+from coordinator.results import Result, Results, read_result
 from coordinator.run_folder import RunFolder
 from coordinator.service.orders import (
     ANSWERS,
@@ -39,13 +39,26 @@ from coordinator.service.orders import (
     length_of,
     to_bytes,
 )
-from coordinator.table import Row, aligned
 from coordinator.tally import RoundLine, read_line
-from coordinator.units import show_accuracy, show_bytes
 from models.settings import read_toml, source_of
 from models.spec import ConfigError
 from wire.errors import EncodeError, WireError
 from wire.messages import Message
+
+__all__ = [
+    "Event",
+    "Result",
+    "Results",
+    "cancel",
+    "default_service",
+    "results",
+    "resume",
+    "runs",
+    "state",
+    "stop",
+    "submit",
+    "watch",
+]
 
 ANSWER_S = 60.0
 """How long a service may take to answer: it may have to look through the samples of a run that is submitted."""
@@ -56,36 +69,6 @@ AnswerT = TypeVar("AnswerT", bound=Message)
 
 Event = RunState | RoundLine
 """What happens to a run: it stands differently, or a round has closed."""
-
-
-class Result(NamedTuple):
-    """What came out of one run; figures are None where they are not known, as before its end.
-
-    `fault` says what is wrong with a run folder that cannot be read, where nothing is known.
-    """
-
-    run_id: str
-    method: str
-    seed: int | None
-    outcome: str
-    rounds: int | None = None
-    accuracy: float | None = None
-    best_accuracy: float | None = None
-    up_bytes: int | None = None
-    down_bytes: int | None = None
-    fault: str = ""
-
-
-class Results(list[Result]):
-    """The results of several runs; as text, a table."""
-
-    def __str__(self) -> str:
-        """Return a line for each run, below a header, and then what is wrong with any."""
-        if not self:
-            return "no runs"
-        header = Row("run", ["method", "seed", "outcome", "rounds", "last", "best", "up", "down"])
-        faults = [f"{result.run_id}: {result.fault}" for result in self if result.fault]
-        return "\n".join([*aligned(header, [_row(result) for result in self], sys.maxsize), *faults])
 
 
 def default_service() -> Path:
@@ -155,7 +138,8 @@ def watch(run_id: str, service: Path | None = None) -> Iterator[Event]:
 
 def results(run_ids: Sequence[str], service: Path | None = None) -> Results:
     """Return what came out of runs, over or not, in this order; one that cannot be read costs the others nothing."""
-    return Results(_result(state(run_id, service)) for run_id in run_ids)
+    states = [state(run_id, service) for run_id in run_ids]
+    return Results(read_result(Path(run.folder), run.method, run.outcome or run.state) for run in states)
 
 
 class _Lines:
@@ -176,35 +160,6 @@ class _Lines:
         whole = content[: content.rfind(b"\n") + 1]
         self._read_bytes += len(whole)
         return whole.decode().splitlines()
-
-
-def _result(run: RunState) -> Result:
-    try:
-        folder = RunFolder.open(Path(run.folder))
-        summary, seed = folder.read_summary(), read_toml(folder.config_path).get("run", {}).get("seed")
-    except ConfigError as error:
-        return Result(run.run_id, run.method, None, "unreadable", fault=str(error))
-    accuracy = summary.get("accuracy", {})
-    up, down = summary.get("uplink", {}), summary.get("downlink", {})
-    return Result(
-        run.run_id,
-        run.method,
-        seed,
-        run.outcome or run.state,
-        summary.get("rounds_completed"),
-        accuracy.get("last"),
-        accuracy.get("best"),
-        up.get("encoded_bytes"),
-        down.get("encoded_bytes"),
-    )
-
-
-def _row(result: Result) -> Row:
-    accuracies = ["n/a" if each is None else show_accuracy(each) for each in (result.accuracy, result.best_accuracy)]
-    sizes = ["n/a" if each is None else show_bytes(each) for each in (result.up_bytes, result.down_bytes)]
-    rounds = "n/a" if result.rounds is None else str(result.rounds)
-    seed = "n/a" if result.seed is None else str(result.seed)
-    return Row(result.run_id, [result.method, seed, result.outcome, rounds, *accuracies, *sizes])
 
 
 def _ask(order: Message, service: Path | None, kind: type[AnswerT]) -> AnswerT:

@@ -10,6 +10,7 @@ from coordinator.report.exports import to_mlflow, to_tensorboard
 from coordinator.report.numbers import to_csv, to_json
 from coordinator.report.page import run_page
 from coordinator.report.reading import Run, read_run
+from coordinator.results import Results, read_result
 from coordinator.run_folder import RunFolder
 from models.spec import ConfigError
 from wire.exit_codes import ExitCode
@@ -24,11 +25,14 @@ AUTOMATIC_BYTES = 128 * 2**20
 def report(paths: Sequence[Path], form: str, output: Path | None) -> ExitCode:
     """Make the page of one run or the comparison of several, or an export of each, and print where it is.
 
-    Numbers are printed themselves, unless a file is named.
+    Numbers are printed themselves, unless a file is named; a table always is.
 
     Raises:
         ConfigError: a run cannot be read, a package is missing, or the file cannot be written.
     """
+    if form == "table":
+        print(Results(map(read_result, paths)))
+        return ExitCode.FINISHED
     runs = [read_run(path) for path in paths]
     if form in EXPORTS:
         for run in runs:

@@ -41,6 +41,18 @@ def test_numbers_are_printed_or_written(run: Run, tmp_path: Path, capsys: pytest
     assert (tmp_path / "numbers.json").read_text() == printed
 
 
+def test_a_table_has_a_line_for_each_run_over_or_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    going_on, killed = RecordedRun(tmp_path / "on"), RecordedRun(tmp_path / "off")
+    paths = [going_on.settle().path, killed.leave().path, tmp_path / "on"]
+    command.report(paths, "table", None)
+    going_on.leave()
+    header, *rows, fault = capsys.readouterr().out.splitlines()
+    assert header.split() == ["run", "method", "seed", "outcome", "rounds", "last", "best", "up", "down"]
+    assert [row.split()[3] for row in rows] == ["running", "unfinished", "unreadable"]
+    assert fault.startswith("on: ")
+    assert "expected a run folder" in fault
+
+
 def test_a_file_that_cannot_be_written_is_one_line(run: Run, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nowhere/page\.html: expected a file to write to, got No such file"):
         command.report([run.folder.path], "csv", tmp_path / "nowhere" / "page.html")

@@ -1,0 +1,73 @@
+"""What came out of runs, a line each."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from coordinator.holder import holder
+from coordinator.run_folder import RunFolder
+from coordinator.table import Row, aligned
+from coordinator.units import show_accuracy, show_bytes
+from models.settings import read_toml
+from models.spec import ConfigError
+
+
+class Result(NamedTuple):
+    """What came out of one run; figures are None where they are not known, as before its end.
+
+    `fault` says what is wrong with a run folder that cannot be read, where nothing is known.
+    """
+
+    run_id: str
+    method: str
+    seed: int | None
+    outcome: str
+    rounds: int | None = None
+    accuracy: float | None = None
+    best_accuracy: float | None = None
+    up_bytes: int | None = None
+    down_bytes: int | None = None
+    fault: str = ""
+
+
+class Results(list[Result]):
+    """The results of several runs; as text, a table."""
+
+    def __str__(self) -> str:
+        """Return a line for each run, below a header, and then what is wrong with any."""
+        if not self:
+            return "no runs"
+        header = Row("run", ["method", "seed", "outcome", "rounds", "last", "best", "up", "down"])
+        faults = [f"{result.run_id}: {result.fault}" for result in self if result.fault]
+        return "\n".join([*aligned(header, [_row(result) for result in self], sys.maxsize), *faults])
+
+
+def read_result(path: Path, method: str = "", outcome: str = "") -> Result:
+    """Return what came out of the run in this folder, over or not; `method` and `outcome` where others know them."""
+    try:
+        folder = RunFolder.open(path)
+        summary, tables = folder.read_summary(), read_toml(folder.config_path)
+    except ConfigError as error:
+        return Result(path.name, method, None, "unreadable", fault=str(error))
+    accuracy, up, down = (summary.get(part, {}) for part in ("accuracy", "uplink", "downlink"))
+    return Result(
+        folder.run_id,
+        method or tables.get("method", {}).get("name", ""),
+        tables.get("run", {}).get("seed"),
+        outcome or summary.get("outcome") or ("running" if holder(folder.store_path) else "unfinished"),
+        summary.get("rounds_completed"),
+        accuracy.get("last"),
+        accuracy.get("best"),
+        up.get("encoded_bytes"),
+        down.get("encoded_bytes"),
+    )
+
+
+def _row(result: Result) -> Row:
+    accuracies = ["n/a" if each is None else show_accuracy(each) for each in (result.accuracy, result.best_accuracy)]
+    sizes = ["n/a" if each is None else show_bytes(each) for each in (result.up_bytes, result.down_bytes)]
+    rounds = "n/a" if result.rounds is None else str(result.rounds)
+    seed = "n/a" if result.seed is None else str(result.seed)
+    return Row(result.run_id, [result.method or "n/a", seed, result.outcome, rounds, *accuracies, *sizes])
