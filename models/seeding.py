@@ -5,7 +5,9 @@ So a repeated attempt repeats its draws, and nothing depends on which client ran
 
 from __future__ import annotations
 
+import functools
 import hashlib
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -52,6 +54,12 @@ def set_threads(num_threads: int) -> None:
     torch.backends.cuda.matmul.allow_tf32 = False
 
 
-def _texts(keys: tuple[str | int, ...]) -> list[str]:
+def _texts(keys: tuple[str | int, ...]) -> Iterable[str]:
     """Return keys as texts that, joined, no other keys have."""
-    return [f"{type(key).__name__}:{len(str(key))}:{key}" for key in keys]
+    return map(_text, keys)
+
+
+@functools.lru_cache(maxsize=256, typed=True)
+def _text(key: str | int) -> str:
+    """Return a key as text; in a run most come again and again."""
+    return f"{type(key).__name__}:{len(str(key))}:{key}"

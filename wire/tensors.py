@@ -105,12 +105,20 @@ def _native(codec: str, shape: tuple[int, ...], content: Buffer) -> np.ndarray:
     return coded if coded.dtype.isnative else coded.astype(coded.dtype.newbyteorder("="))
 
 
+class Limits(NamedTuple):
+    """The smallest and the largest number of a type of integers."""
+
+    min: int
+    max: int
+
+
 @functools.cache
-def _limits(dtype: np.dtype) -> np.iinfo:
-    return np.iinfo(dtype)
+def _limits(dtype: np.dtype) -> Limits:
+    info = np.iinfo(dtype)
+    return Limits(int(info.min), int(info.max))
 
 
-def _checked_integers(name: str, tensor: Tensor, limits: np.iinfo) -> np.ndarray:
+def _checked_integers(name: str, tensor: Tensor, limits: Limits) -> np.ndarray:
     array = tensor.data
     own = _limits(array.dtype)
     if own.min < limits.min or own.max > limits.max:
@@ -118,7 +126,7 @@ def _checked_integers(name: str, tensor: Tensor, limits: np.iinfo) -> np.ndarray
     return array
 
 
-def _in_range(array: np.ndarray, limits: np.iinfo) -> np.ndarray:
+def _in_range(array: np.ndarray, limits: Limits) -> np.ndarray:
     """Compare with only those limits that the array's own dtype can pass, so that no comparison overflows."""
     own = _limits(array.dtype)
     held = np.ones(array.shape, bool)

@@ -28,6 +28,8 @@ TOGETHER_BYTES = 16 * 1024
 _PREFIX = struct.Struct(f"<{1 + MAX_FRAMES}I")
 """How many frames there are, and their sizes, 0 where there is none."""
 
+_NO_FRAMES = (0,) * MAX_FRAMES
+
 
 class StreamError(Exception):
     """What came is no message, and so is all that follows; the text says what was expected and what came."""
@@ -92,8 +94,8 @@ class Inbox:
         """
         if not self._sizes and not self._begin():
             return None
-        while len(self._frames) < len(self._sizes):
-            frame = self._next_frame(self._sizes[len(self._frames)])
+        for size in self._sizes[len(self._frames) :]:
+            frame = self._next_frame(size)
             if frame is None:
                 return None
             self._frames.append(frame)
@@ -135,5 +137,4 @@ class Inbox:
 
 
 def _prefix(frames: Sequence[Buffer]) -> bytes:
-    sizes = [len(frame) for frame in frames]
-    return _PREFIX.pack(len(sizes), *sizes, *[0] * (MAX_FRAMES - len(sizes)))
+    return _PREFIX.pack(len(frames), *map(len, frames), *_NO_FRAMES[len(frames) :])
