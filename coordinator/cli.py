@@ -268,14 +268,14 @@ def _load_run(args: argparse.Namespace, mode: str, settings: Sequence[str]) -> t
 
     path = args.resume
     if path is None:
-        config, modules = _load(args.config, settings)
+        config, modules = _load(args.config, settings, mode)
         path = last_run(config, mode) if mode == "serve" and args.resume_last else None
         if path is None:
             return config, modules, None
     return take_up(path, mode, args.config, settings)
 
 
-def _load(path: Path | None, settings: Sequence[str]) -> tuple[RunConfig, Path]:
+def _load(path: Path | None, settings: Sequence[str], mode: str = "serve") -> tuple[RunConfig, Path]:
     """Return the config and its folder, where parts named `package.module:attribute` are looked for last."""
     from pathlib import Path
 
@@ -283,4 +283,4 @@ def _load(path: Path | None, settings: Sequence[str]) -> tuple[RunConfig, Path]:
 
     folder = path.resolve().parent if path else Path.cwd()
     sys.path.append(str(folder))
-    return load(path, settings), folder
+    return load(path, settings, mode), folder
