@@ -101,7 +101,8 @@ def _parser() -> argparse.ArgumentParser:
     where = "the file to write; by default RUN_DIR/report.html, of several runs comparison.html, numbers are printed"
     report.add_argument("--output", type=Path, metavar="FILE", help=where)
     stop = add("stop", _stop, "end a run in order; --resume, or in a service `resume`, goes on with it")
-    stop.add_argument("run_dir", type=run_dir, metavar="RUN", help=RUN)
+    only = f"{RUN}; by default the one that goes on here"
+    stop.add_argument("run_dir", type=run_dir, nargs="?", metavar="RUN", help=only)
     add_service_commands(add, _add_settings)
     _add_keys(add("keys", _keys, "make the coordinator's keys, and say whose keys let them in"))
     audit = add("audit", _audit, "try to tell whose samples class statistics were made of, by features that a run kept")
@@ -227,9 +228,9 @@ def _audit(args: argparse.Namespace) -> int:
 
 
 def _stop(args: argparse.Namespace) -> int:
-    from coordinator.stop import stop
+    from coordinator.stop import only_run, stop
 
-    return stop(args.run_dir)
+    return stop(args.run_dir or only_run())
 
 
 def _keys(args: argparse.Namespace) -> int:
