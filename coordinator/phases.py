@@ -1,12 +1,14 @@
 """Each client of a run, by what is stored: what it does now, and how its last exchange ended.
 
-loading    it is here, and gets its data and model ready
-ready      it can work, and has nothing to do
-working    it has been asked in the open exchange, and has not answered
-waiting    it does not work now, for a reason of its own
-answered   its update of the open exchange is in hand
-gone       it was here, and is no more
-absent     it was not seen by the run's process
+    loading    it is here, and gets its data and model ready
+    ready      it can work, and has nothing to do
+    working    it has been asked in the open exchange, and has not answered
+    waiting    it does not work now, for a reason of its own
+    answered   its update of the open exchange is in hand
+    gone       it was here, and is no more
+    absent     it has not been seen since the run was last started
+
+Of a run that no process of this machine has, no phase is known.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ def read_clients(
     Args:
         connection: the run's store.
         opened: the open exchange.
-        presence: who was here, None if no process has the run and no client does anything.
+        presence: who was here when that was last stored, None if no process has the run.
         waiting: who does not work now, for a reason of its own.
     """
     last, asked = dict(_last_exchanges(connection)), _asked(opened)
