@@ -101,7 +101,8 @@ def _parser() -> argparse.ArgumentParser:
     where = "the file to write; by default RUN_DIR/report.html, of several runs comparison.html, numbers are printed"
     report.add_argument("--output", type=Path, metavar="FILE", help=where)
     stop = add("stop", _stop, "end a run in order; --resume, or in a service `resume`, goes on with it")
-    stop.add_argument("run_dir", type=run_dir, metavar="RUN", help=RUN)
+    only = f"{RUN}; by default the one that goes on here"
+    stop.add_argument("run_dir", type=run_dir, nargs="?", metavar="RUN", help=only)
     add_service_commands(add, _add_settings)
     _add_keys(add("keys", _keys, "make the coordinator's keys, and say whose keys let them in"))
     audit = add("audit", _audit, "try to tell whose samples class statistics were made of, by features that a run kept")
@@ -227,9 +228,9 @@ def _audit(args: argparse.Namespace) -> int:
 
 
 def _stop(args: argparse.Namespace) -> int:
-    from coordinator.stop import stop
+    from coordinator.stop import only_run, stop
 
-    return stop(args.run_dir)
+    return stop(args.run_dir or only_run())
 
 
 def _keys(args: argparse.Namespace) -> int:
@@ -268,14 +269,14 @@ def _load_run(args: argparse.Namespace, mode: str, settings: Sequence[str]) -> t
 
     path = args.resume
     if path is None:
-        config, modules = _load(args.config, settings)
+        config, modules = _load(args.config, settings, mode)
         path = last_run(config, mode) if mode == "serve" and args.resume_last else None
         if path is None:
             return config, modules, None
     return take_up(path, mode, args.config, settings)
 
 
-def _load(path: Path | None, settings: Sequence[str]) -> tuple[RunConfig, Path]:
+def _load(path: Path | None, settings: Sequence[str], mode: str = "serve") -> tuple[RunConfig, Path]:
     """Return the config and its folder, where parts named `package.module:attribute` are looked for last."""
     from pathlib import Path
 
@@ -283,4 +284,4 @@ def _load(path: Path | None, settings: Sequence[str]) -> tuple[RunConfig, Path]:
 
     folder = path.resolve().parent if path else Path.cwd()
     sys.path.append(str(folder))
-    return load(path, settings), folder
+    return load(path, settings, mode), folder

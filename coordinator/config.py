@@ -54,6 +54,9 @@ Seconds = Annotated[float, msgspec.Meta(gt=0, le=366 * 24 * 3600.0)]
 
 Fraction = Annotated[float, msgspec.Meta(gt=0, le=1)]
 
+FREE_PORT = "127.0.0.1:0"
+"""An address of this machine alone, at whatever port is free."""
+
 
 class RunSection(Section, frozen=True):
     """`[run]`: name, length and place of the run; an empty name stands for the method's."""
@@ -207,13 +210,18 @@ class RunConfig(Section, frozen=True):
         return tomli_w.dumps(tables)
 
 
-def load(path: Path | None, settings: Sequence[str]) -> RunConfig:
+def load(path: Path | None, settings: Sequence[str], mode: str = "serve") -> RunConfig:
     """Read and check a run's settings: the file (none: all defaults), and each `--set table.key=value` over it.
+
+    Clients of a run of the mode `loopback` connect to any free port unless these say where.
 
     Raises:
         ConfigError: the text names the key, what was expected and what came.
     """
-    return read(read_toml(path) if path else {}, settings, source_of(path, settings))
+    of_file = read_toml(path) if path else {}
+    if mode == "loopback":
+        of_file = {**of_file, "transport": {"bind": FREE_PORT, **of_file.get("transport", {})}}
+    return read(of_file, settings, source_of(path, settings))
 
 
 def read(of_file: Tables, settings: Sequence[str], where: str) -> RunConfig:

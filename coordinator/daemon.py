@@ -39,7 +39,7 @@ from coordinator.tally import Report
 from coordinator.tasks import Tasks
 from coordinator.turned_away import TurnedAway
 from coordinator.undelivered import Undelivered
-from coordinator.waiting import tell_waiting
+from coordinator.waiting import Presence, tell_waiting
 from models import methods
 from models.failpoints import reach
 from models.spec import RunSpec
@@ -350,8 +350,8 @@ class Coordinator:
         wakeups = [at for at in (self._rounds.next_wakeup(), self._lobby.next_wakeup()) if at is not None]
         return None if self._ended.done() else min(wakeups, default=None)
 
-    def _put_presence(self, waits_for: str, heard_at_s: Mapping[str, float]) -> None:
-        self._record.put_presence(waits_for, heard_at_s)
+    def _put_presence(self, presence: Presence) -> None:
+        self._record.put_presence(presence)
         self._record.put_turned_away(self._turned_away.counts)
 
     def _on_due(self) -> None:

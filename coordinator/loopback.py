@@ -5,29 +5,29 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
-import msgspec
-
 from coordinator.app import Order, coordinate, recorded
-from coordinator.config import RunConfig
+from coordinator.config import FREE_PORT, RunConfig
 from coordinator.daemon import Coordinator
 from coordinator.door import Door
 from coordinator.keys import throw_away_keys
 from coordinator.loopback_clients import Clients, client_names
 from coordinator.record import RunRecord
 from coordinator.run_folder import RunFolder
-from models.spec import RunSpec
+from models.settings import is_loopback, split_address
+from models.spec import ConfigError, RunSpec
 from wire.exit_codes import ExitCode
-
-ANY_PORT = "127.0.0.1:0"
 
 
 def loopback(config: RunConfig, modules: Path, init_from: Path | None, folder: RunFolder | None = None) -> ExitCode:
-    """Run coordinator and clients to the end, on any free port; with a folder, go on with its run and its clients.
+    """Run coordinator and clients to the end; with a folder, go on with its run and its clients.
 
     The keys are made for this process and are in no file.
+
+    Raises:
+        ConfigError: others could reach the address, or see `recorded`.
     """
-    transport = msgspec.structs.replace(config.transport, bind=ANY_PORT)
-    config = msgspec.structs.replace(config, transport=transport)
+    transport = config.transport
+    _check_own(transport.bind)
     keys = throw_away_keys(client_names(config.data.num_clients)) if transport.is_encrypted else None
 
     def go(spec: RunSpec, record: RunRecord) -> ExitCode:
@@ -38,3 +38,11 @@ def loopback(config: RunConfig, modules: Path, init_from: Path | None, folder: R
         return coordinate(Coordinator(config, spec, modules, record, door), record.display, clients)
 
     return recorded(Order(config, "loopback", modules, init_from, folder), go)
+
+
+def _check_own(bind: str) -> None:
+    """Refuse an address that other machines reach: nobody there could take part."""
+    host, _ = split_address(bind) or ("", 0)
+    if not is_loopback(host):
+        expected = f"a loopback address such as {FREE_PORT}, as the keys of `loopback` are its own clients' alone"
+        raise ConfigError(f"[transport] bind = {bind!r}: expected {expected}; `coordinator serve` is for others")

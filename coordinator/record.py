@@ -28,6 +28,7 @@ from coordinator.start import Start
 from coordinator.store import SPILL_BYTES, RoundRecord, Store, StoredUpdate, StoreError
 from coordinator.stored import SENT_CONSTANTS
 from coordinator.tally import Refusals
+from coordinator.waiting import Presence
 from models.client_states import drop_states
 from models.methods import find
 from models.spec import RunSpec
@@ -200,10 +201,9 @@ class RunRecord:
         """Store what the clients who do not work now wait for."""
         self._store.put_meta("waiting", json.dumps(waits_for))
 
-    def put_presence(self, waits_for: str, heard_at_s: Mapping[str, float]) -> None:
-        """Store what the run waits for now, and when each client here was last heard, in seconds since the epoch."""
-        presence = {"waits_for": waits_for, "heard_at_s": heard_at_s, "at_s": time.time()}
-        self._store.put_meta("presence", json.dumps(presence))
+    def put_presence(self, presence: Presence) -> None:
+        """Store who is here now, and whom the run waits for."""
+        self._store.put_meta("presence", msgspec.json.encode(presence).decode())
 
     def put_device(self, client: str, profile: Mapping[str, Any]) -> None:
         """Store what a client says of its device, if that is news."""

@@ -66,7 +66,7 @@ def take_up(path: Path, mode: str, given: Path | None, settings: Sequence[str]) 
         raise ConfigError(f"--resume {path}: a run of {facts['mode']}; expected the command {expected}, got {mode}")
     modules = given.resolve().parent if given is not None else Path(facts["modules"])
     sys.path.append(str(modules))
-    config = load(given or folder.config_path, settings)
+    config = load(given or folder.config_path, settings, mode)
     _check_same(config, load(folder.config_path, ()), path)
     return config, modules, folder
 

@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 import shlex
 import sqlite3
+import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
 from coordinator.device import read_device
 from coordinator.holder import holder
+from coordinator.phases import read_clients
 from coordinator.run_folder import RunFolder
 from coordinator.series import gather
 from coordinator.service.queue import queue_of
 from coordinator.stored import RoundRecord, read_devices, read_facts, read_links, read_position, read_rounds, reading
 from coordinator.table import Row, aligned
-from coordinator.tally import ClientLine, RoundLine, read_line
+from coordinator.tally import RoundLine, read_line
 from coordinator.units import show_accuracy, show_bytes, show_seconds
+from coordinator.waiting import read_presence
 from coordinator.wire_bytes import told_of
 from models.settings import read_toml
 
@@ -27,6 +30,20 @@ CLEAR = "\x1b[H\x1b[2J"
 
 RECENT = 20
 """The last accuracy of a rule is looked for in so many rounds."""
+
+Columns = dict[str, tuple[str, Callable[[Any], str]]]
+"""By title, the figure of a client that a column has, and how that is shown."""
+
+NOW: Columns = {"phase": ("phase", str), "silent for": ("silent_s", show_seconds)}
+
+LAST_EXCHANGE: Columns = {
+    "round": ("round", str),
+    "update": ("status", str),
+    "training": ("train_s", show_seconds),
+    "turnaround": ("turnaround_s", show_seconds),
+    "up": ("up_bytes", show_bytes),
+    "down": ("down_bytes", show_bytes),
+}
 
 
 def read_status(path: Path) -> dict[str, Any]:
@@ -40,13 +57,14 @@ def read_status(path: Path) -> dict[str, Any]:
     num_rounds: int = config["run"]["num_rounds"]
     with reading(folder.store_path) as connection:
         position, records = read_position(connection), read_rounds(connection)
-        clients = dict(_latest_of_clients(connection))
         devices, facts = read_devices(connection), read_facts(connection)
         accuracy = _latest_accuracy(connection, records)
-    opened, process, queue = position.open_exchange, holder(folder.store_path), queue_of(folder)
+        opened, process, queue = position.open_exchange, holder(folder.store_path), queue_of(folder)
+        presence = read_presence(facts) if process is not None else None
+        waiting = json.loads(facts.get("waiting", "{}"))
+        clients = read_clients(connection, opened, presence, waiting)
     last = read_line(records[-1].line) if records else None
     entry = queue.get(folder.run_id) if queue is not None else None
-    presence = json.loads(facts.get("presence", "{}")) if process is not None else {}
     return {
         "run_id": folder.run_id,
         "method": config["method"]["name"],
@@ -65,10 +83,10 @@ def read_status(path: Path) -> dict[str, Any]:
         "last_round_s": last.round_s if isinstance(last, RoundLine) else None,
         "accuracy": accuracy,
         "clients": clients,
-        "waits_for": presence.get("waits_for"),
-        "connected": _silent_s(presence),
-        "seen_s_ago": max(0.0, time.time() - presence["at_s"]) if presence else None,
-        "waiting": json.loads(facts.get("waiting", "{}")),
+        "waits_for": presence.waits_for if presence else None,
+        "connected": {client: presence.silent_s(client) for client in presence.heard_at_s} if presence else {},
+        "seen_s_ago": max(0.0, time.time() - presence.at_s) if presence else None,
+        "waiting": waiting,
         "turned_away": json.loads(facts.get("turned_away", "{}")),
         "undelivered": json.loads(facts.get("undelivered", "{}")),
         "devices": devices,
@@ -81,7 +99,6 @@ def format_status(status: dict[str, Any]) -> str:
     sections = (
         _standing(status),
         _waiting(status),
-        _connected(status),
         _counted("turned away", status["turned_away"]),
         _counted("messages not delivered", status["undelivered"]),
         _accuracy(status),
@@ -135,14 +152,6 @@ def _waiting(status: dict[str, Any]) -> list[str]:
     return [f"{client} waits for {what}" for client, what in sorted(status["waiting"].items())]
 
 
-def _connected(status: dict[str, Any]) -> list[str]:
-    """Return the lines of who was there when that was last stored, and for how long nothing had been heard of them."""
-    silent_s = sorted(status["connected"].items())
-    rows = [Row(client, [show_seconds(since_s)]) for client, since_s in silent_s]
-    title = Row(f"clients connected {show_seconds(status['seen_s_ago'] or 0.0)} ago", ["silent for"])
-    return ["", *aligned(title, rows)] if rows else []
-
-
 def _counted(what: str, counts: Mapping[str, int]) -> list[str]:
     told = [f"{name} {count}" for name, count in sorted(counts.items())]
     return [f"{what}: {', '.join(told)}"] if told else []
@@ -156,21 +165,17 @@ def _accuracy(status: dict[str, Any]) -> list[str]:
 
 
 def _clients(status: dict[str, Any]) -> list[str]:
-    """Return the lines of the clients' last exchanges."""
+    """Return the lines of the clients: what each did when that was last stored, and its last exchange."""
+    is_live = status["seen_s_ago"] is not None
+    told = {client: line for client, line in status["clients"].items() if is_live or line["round"] is not None}
+    has_exchange = any(line["round"] is not None for line in told.values())
+    columns = (NOW if is_live else {}) | (LAST_EXCHANGE if has_exchange else {})
     rows = [
-        Row(
-            client,
-            [
-                str(told["round"]),
-                told["status"],
-                *("n/a" if told[key] is None else show_seconds(told[key]) for key in ("train_s", "turnaround_s")),
-                *(show_bytes(told[key]) for key in ("up_bytes", "down_bytes")),
-            ],
-        )
-        for client, told in sorted(status["clients"].items())
+        Row(client, ["n/a" if line[key] is None else show(line[key]) for key, show in columns.values()])
+        for client, line in told.items()
     ]
-    header = Row("clients' last exchanges", ["round", "update", "training", "turnaround", "up", "down"])
-    return ["", *aligned(header, rows)] if rows else []
+    title = f"clients {show_seconds(status['seen_s_ago'])} ago" if is_live else "clients' last exchanges"
+    return ["", *aligned(Row(title, list(columns)), rows, sys.maxsize)] if rows else []
 
 
 def _connections(status: dict[str, Any]) -> list[str]:
@@ -201,12 +206,6 @@ def _devices(status: dict[str, Any]) -> list[str]:
     return ["", *aligned(Row("clients' devices", ["board", "processor", "GPU", "memory"]), rows)] if rows else []
 
 
-def _silent_s(presence: dict[str, Any]) -> dict[str, float]:
-    """Return for how long nothing had been heard of each client at the moment when that was stored."""
-    heard_at_s: dict[str, float] = presence.get("heard_at_s", {})
-    return {client: max(0.0, presence["at_s"] - heard_at) for client, heard_at in heard_at_s.items()}
-
-
 def _latest_accuracy(connection: sqlite3.Connection, records: Sequence[RoundRecord]) -> dict[str, tuple[int, float]]:
     """Return the last accuracy of each rule and the round that it is of, from the last rounds' lines alone."""
     closed = [line for record in records[-RECENT:] if isinstance(line := read_line(record.line), RoundLine)]
@@ -214,20 +213,3 @@ def _latest_accuracy(connection: sqlite3.Connection, records: Sequence[RoundReco
     lines = connection.execute("SELECT line FROM metrics WHERE round >= ? ORDER BY id", (first,))
     accuracy = gather(closed, (read_line(text) for (text,) in lines)).accuracy
     return {rule: (points[-1].round, points[-1].weighted) for rule, points in accuracy.items()}
-
-
-def _latest_of_clients(connection: sqlite3.Connection) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each client with its last closed exchange of a round."""
-    rounds_only = "client != '' AND json_extract(line, '$.exchange') != 'evaluation'"
-    query = f"SELECT line FROM metrics WHERE id IN (SELECT max(id) FROM metrics WHERE {rounds_only} GROUP BY client)"
-    for (text,) in connection.execute(query):
-        line = read_line(text)
-        if isinstance(line, ClientLine):
-            yield (
-                line.client,
-                {
-                    **{key: getattr(line, key) for key in ("round", "exchange", "status", "train_s", "turnaround_s")},
-                    "up_bytes": line.up.encoded_bytes,
-                    "down_bytes": line.down.encoded_bytes,
-                },
-            )

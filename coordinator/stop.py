@@ -1,21 +1,44 @@
-"""`coordinator stop RUN_DIR`: ends a run's process in order, so that `--resume` can go on with it."""
+"""`coordinator stop [RUN]`: ends a run's process in order, so that `--resume` can go on with it."""
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 
 import psutil
 
 from coordinator import client_api
+from coordinator.config import RunSection
 from coordinator.holder import holder
 from coordinator.run_folder import RunFolder
 from coordinator.service.orders import SOCKET
-from coordinator.service.queue import FILE, queue_of
+from coordinator.service.queue import FILE, RUNS, queue_of
+from models.spec import ConfigError
 from wire.exit_codes import ExitCode
 
 WITHIN_S = 10.0
 """How long the process may take: it tells its clients, hears them say goodbye, and writes its summary."""
+
+
+def only_run() -> Path:
+    """Return the folder of the run that goes on here: in the default `[run] dir`, or in the service that is meant.
+
+    Raises:
+        ConfigError: none does, or several.
+    """
+    places = (Path(RunSection().dir), client_api.default_service() / RUNS)
+    folders = (RunFolder(config.parent) for place in places for config in sorted(place.glob("*/config.toml")))
+    going_on = (folder.path for folder in folders if holder(folder.store_path) is not None)
+    found = list({path.resolve(): path for path in going_on}.values())  # both places may be one
+    if len(found) == 1:
+        return found[0]
+    if found:
+        told = ", ".join(map(str, found))
+        such = shlex.quote(str(found[0]))
+        raise ConfigError(f"stop: expected one run that goes on here, got {told}; name one: coordinator stop {such}")
+    looked = " and ".join(map(str, places))
+    raise ConfigError(f"stop: no run goes on in {looked}; name its folder or address: coordinator stop RUN")
 
 
 def stop(path: Path) -> ExitCode:

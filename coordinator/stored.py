@@ -180,9 +180,16 @@ def read_sent_constants(facts: Mapping[str, str]) -> dict[str, SentConstants]:
     return {key.removeprefix(SENT_CONSTANTS): decode(facts[key]) for key in keys}
 
 
+def read_announced(connection: sqlite3.Connection) -> list[str]:
+    """Read which clients have ever been ready; a store that an older program wrote does not have it."""
+    if not _has_table(connection, "clients"):
+        return []
+    return [client for (client,) in connection.execute("SELECT client FROM clients ORDER BY client")]
+
+
 def read_devices(connection: sqlite3.Connection) -> dict[str, dict[str, Any]]:
     """Read what each client says of its device; a store that an older program wrote does not have it."""
-    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'devices'").fetchone():
+    if not _has_table(connection, "devices"):
         return {}
     rows = connection.execute("SELECT client, profile FROM devices ORDER BY client")
     return {client: json.loads(profile) for client, profile in rows}
@@ -212,6 +219,10 @@ def read_spilled(connection: sqlite3.Connection) -> Iterator[tuple[UpdateKey, in
     query = "SELECT round, exchange, client, buffer_bytes FROM updates WHERE buffer IS NULL"
     for round, exchange, client, size in connection.execute(query):
         yield (round, exchange, client), size
+
+
+def _has_table(connection: sqlite3.Connection, name: str) -> bool:
+    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone() is not None
 
 
 def _read_open_exchange(connection: sqlite3.Connection) -> StoredExchange | None:

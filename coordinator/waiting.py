@@ -1,11 +1,13 @@
-"""Telling people whom and what a run waits for, so that no wait looks like a hang."""
+"""Whom and what a run waits for, and who is here: told to people, so that no wait looks like a hang, and stored."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
+
+import msgspec
 
 from coordinator.rounds import Phase, Rounds
 
@@ -14,42 +16,93 @@ FIRST_NOTE_S = 3.0
 
 NOTE_EVERY_S = 30.0
 
+LOOK_EVERY_S = 0.5
+"""Who is here is looked at this often, and stored at once if that has changed ..."""
+
 STORE_EVERY_S = 10.0
-"""Who is here is stored anew after this time, and when the run waits for something else."""
+"""... and otherwise after this time, or after FIRST_NOTE_S where the run waits for something else."""
 
-Put = Callable[[str, Mapping[str, float]], None]
-"""Stores what a run waits for, and when each client that is here was last heard, in seconds since the epoch."""
+HeardAt = Callable[[], Mapping[str, float]]
+"""Returns when each client that is here was last heard, in monotonic seconds."""
 
 
-class Presence:
-    """What is stored of a wait, for those who ask from outside."""
+class Presence(msgspec.Struct, frozen=True):
+    """Who was here, for those who ask from outside; times in seconds since the epoch.
+
+    Attributes:
+        at_s: when that was so.
+        waits_for: whom and what the run waited for, in a line for people.
+        heard_at_s: when each client that was here was last heard.
+        ready: those of them that could work.
+        gone_at_s: when those were last heard that this process has seen and that were here no more.
+    """
+
+    at_s: float = 0.0
+    waits_for: str = ""
+    heard_at_s: Mapping[str, float] = {}
+    ready: frozenset[str] = frozenset()
+    gone_at_s: Mapping[str, float] = {}
+
+    def silent_s(self, client: str) -> float | None:
+        """Return for how long nothing had been heard of a client by then, None if it was never seen."""
+        heard_at_s = self.heard_at_s.get(client, self.gone_at_s.get(client))
+        return max(0.0, self.at_s - heard_at_s) if heard_at_s is not None else None
+
+
+Put = Callable[[Presence], None]
+
+
+def read_presence(facts: Mapping[str, str]) -> Presence | None:
+    """Return who was here when that was last stored, from the facts about a run; None if it never was."""
+    return msgspec.json.decode(facts["presence"], type=Presence) if "presence" in facts else None
+
+
+class PresenceWatch:
+    """Says when who is here is to be stored anew; times that come in are monotonic seconds."""
 
     def __init__(self, put: Put, clock: Callable[[], float] = time.time) -> None:
         self._put = put
         self._clock = clock
-        self._stored = ""
+        self._stored = Presence()
         self._stored_at = -math.inf
 
-    def look(self, waits_for: str, heard_at: Mapping[str, float], at: float) -> None:
-        """Store what is so at `at`, if that is due; this and `heard_at` are monotonic seconds."""
-        if waits_for != self._stored or at - self._stored_at >= STORE_EVERY_S:
-            ahead_s = self._clock() - at
-            self._put(waits_for, {client: heard + ahead_s for client, heard in heard_at.items()})
-            self._stored, self._stored_at = waits_for, at
+    def look(self, waits_for: str, heard_at: Mapping[str, float], ready: Set[str], at: float) -> None:
+        """Store what is so at `at`, if that is due."""
+        before = self._stored
+        is_news = before.heard_at_s.keys() != heard_at.keys() or before.ready != ready
+        every_s = STORE_EVERY_S if before.waits_for == waits_for else FIRST_NOTE_S
+        if not is_news and at - self._stored_at < every_s:
+            return
+        ahead_s = self._clock() - at
+        heard_at_s = {client: heard + ahead_s for client, heard in heard_at.items()}
+        seen = {**before.gone_at_s, **before.heard_at_s}
+        gone_at_s = {client: heard_s for client, heard_s in seen.items() if client not in heard_at}
+        self._stored = Presence(at + ahead_s, waits_for, heard_at_s, frozenset(ready), gone_at_s)
+        self._stored_at = at
+        self._put(self._stored)
 
 
-async def tell_waiting(
-    machine: Rounds, heard_at: Callable[[], Mapping[str, float]], note: Callable[[str], None], put: Put
-) -> None:
-    """Tell soon after the start, on a change of whom is waited for, and now and then; never returns."""
-    now, presence = asyncio.get_running_loop().time, Presence(put)
-    presence.look(machine.waiting_for(heard_at()), heard_at(), now())
+async def tell_waiting(machine: Rounds, heard_at: HeardAt, note: Callable[[str], None], put: Put) -> None:
+    """Store who is here, and tell people whom the run waits for; never returns.
+
+    They are told soon after the start, on a change of whom is waited for, and now and then.
+    """
+    now, watch = asyncio.get_running_loop().time, PresenceWatch(put)
     told, told_at = "", now() - NOTE_EVERY_S
     while True:
-        await asyncio.sleep(FIRST_NOTE_S)
+        await _look_on(machine, heard_at, watch)
         text = machine.waiting_for(heard_at())
-        presence.look(text, heard_at(), now())
         changed = text != told and machine.phase is Phase.WAITING
         if changed or (now() - told_at >= NOTE_EVERY_S and machine.phase is not Phase.OVER):
             note(text)
             told, told_at = text, now()
+
+
+async def _look_on(machine: Rounds, heard_at: HeardAt, watch: PresenceWatch) -> None:
+    """Look at who is here for FIRST_NOTE_S."""
+    now = asyncio.get_running_loop().time
+    until = now() + FIRST_NOTE_S
+    while now() < until:
+        here = heard_at()
+        watch.look(machine.waiting_for(here), here, machine.ready, now())
+        await asyncio.sleep(LOOK_EVERY_S)

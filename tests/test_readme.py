@@ -1,4 +1,4 @@
-"""The README's commands, examples and tables, held against what there is."""
+"""The README's examples, links and tables, held against what there is."""
 
 from __future__ import annotations
 
@@ -9,13 +9,9 @@ import pytest
 
 from coordinator.method_table import format_methods
 from tests.integration.processes import Processes
+from tests.markdown import code_blocks
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
-
-
-def code_blocks(language: str) -> list[str]:
-    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-    return [content for found, content in blocks if found == language]
 
 
 def test_the_method_table_is_the_registrys() -> None:
@@ -34,21 +30,13 @@ def test_every_link_leads_somewhere() -> None:
 def test_the_own_parts_run(own: str, tmp_path: Path, processes: Processes) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("sklearn")
-    for block in code_blocks("python"):
+    for block in code_blocks(README, "python"):
         name = block.splitlines()[0].removeprefix("# ")
         (tmp_path / name).write_text(block)
-    (command,) = [block for block in code_blocks("") if own in block]
+    (command,) = [block for block in code_blocks(README) if own in block]
     words = command.split()[1:]
     run = processes.coordinator(*words, "--set", "run.num_rounds=2", "--set", "data.num_clients=2")
     assert run.wait(60) == 0, run.said
     assert run.summary["accuracy"]["best"] > 0.5
     for way in ("uplink", "downlink"):
         assert run.summary[way]["elements"] == run.summary[way]["predicted_elements"]
-
-
-def test_the_commands_exist(processes: Processes) -> None:
-    commands = set(re.findall(r"^(?:coordinator) ([a-z-]+)", "\n".join(code_blocks("")), re.MULTILINE))
-    assert {"loopback", "simulate", "serve", "status", "methods", "check-config"} <= commands
-    for command in sorted(commands):
-        started = processes.coordinator(command, "--help", name=command)
-        assert started.wait() == 0, started.said

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from coordinator import cli
-from coordinator.config import RunConfig, load
+from coordinator.config import FREE_PORT, RunConfig, load
 from coordinator.run_folder import RunFolder
 from tests.coordinator.stores import stored_run
 from wire.exit_codes import ExitCode
@@ -142,13 +142,41 @@ def test_serve_enters_the_app_and_returns_its_code(apps: list[Call], tmp_path: P
 
 def test_loopback_alone_runs_the_defaults(apps: list[Call]) -> None:
     cli.main(["loopback"])
-    assert apps == [("loopback", load(None, []), Path.cwd(), None, None)]
+    assert apps == [("loopback", load(None, ["transport.bind=127.0.0.1:0"]), Path.cwd(), None, None)]
+
+
+@pytest.mark.parametrize(
+    ("of_file", "settings", "bind"),
+    [
+        ("", [], FREE_PORT),
+        ("127.0.0.1:7071", [], "127.0.0.1:7071"),
+        ("", ["127.0.0.1:7072"], "127.0.0.1:7072"),
+        ("127.0.0.1:7071", ["[::1]:7072"], "[::1]:7072"),
+    ],
+)
+def test_loopback_takes_a_free_port_only_where_no_address_is_set(
+    apps: list[Call], tmp_path: Path, of_file: str, settings: list[str], bind: str
+) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text(f'[transport]\nbind = "{of_file}"\n' if of_file else "[run]\nseed = 1\n")
+    cli.main(["loopback", "--config", str(path), *(f"--set=transport.bind={setting}" for setting in settings)])
+    assert apps[0][1].transport.bind == bind
+
+
+def test_a_loopback_run_that_goes_on_has_the_address_of_its_own_config(apps: list[Call], tmp_path: Path) -> None:
+    folder = stored_run(tmp_path, "loopback", "transport.bind=127.0.0.1:7072")
+    cli.main(["loopback", "--resume", str(folder.path)])
+    assert apps[0][1].transport.bind == "127.0.0.1:7072"
+    path = tmp_path / "run.toml"
+    path.write_text(f'[run]\ndir = "{tmp_path}"\n')
+    cli.main(["loopback", "--resume", str(folder.path), "--config", str(path)])
+    assert apps[1][1].transport.bind == FREE_PORT
 
 
 @pytest.mark.parametrize("command", ["loopback", "simulate"])
 def test_a_run_may_start_from_another(command: str, apps: list[Call]) -> None:
     cli.main([command, "--init-from", "runs/older"])
-    assert apps == [(command, load(None, []), Path.cwd(), Path("runs/older"), None)]
+    assert apps == [(command, load(None, [], command), Path.cwd(), Path("runs/older"), None)]
 
 
 @pytest.mark.parametrize("command", ["serve", "loopback"])

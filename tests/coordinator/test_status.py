@@ -149,7 +149,8 @@ def test_devices_and_their_connections_are_told(tmp_path: Path) -> None:
 def test_a_run_that_waits_to_open_says_what_for_and_who_is_there(tmp_path: Path) -> None:
     recorded = RecordedRun(tmp_path, num_rounds=0)
     at_s = time.time() - 20
-    presence = {"waits_for": "waiting for clients 1/2", "heard_at_s": {"ann": at_s - 75, "bob": at_s}, "at_s": at_s}
+    heard_at_s = {"ann": at_s - 75, "bob": at_s}
+    presence = {"waits_for": "waiting for clients 1/2", "heard_at_s": heard_at_s, "at_s": at_s, "ready": ["ann"]}
     recorded.put_fact("presence", json.dumps(presence))
     status = read_status(recorded.settle().path)
     lines = format_status(status).splitlines()
@@ -157,7 +158,10 @@ def test_a_run_that_waits_to_open_says_what_for_and_who_is_there(tmp_path: Path)
     assert lines[2] == "waiting for clients 1/2"
     assert status["connected"] == {"ann": 75.0, "bob": 0.0}
     assert 20 <= status["seen_s_ago"] < 60
-    assert re.match(r"clients connected 2\d(\.\d+)? s ago +silent for", lines[-3])
-    assert [line.split() for line in lines[-2:]] == [["ann", "1", "min", "15", "s"], ["bob", "0.0", "ms"]]
+    assert re.match(r"clients 2\d(\.\d+)? s ago +phase +silent for", lines[-3])
+    assert [line.split() for line in lines[-2:]] == [
+        ["ann", "ready", "1", "min", "15", "s"],
+        ["bob", "loading", "0.0", "ms"],
+    ]
     killed = read_status(recorded.leave().path)
     assert (killed["waits_for"], killed["connected"], killed["seen_s_ago"]) == (None, {}, None)

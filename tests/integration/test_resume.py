@@ -140,9 +140,9 @@ def test_a_stopped_coordinator_says_how_to_go_on_and_its_clients_stay_for_it(pai
     assert [client.stop() for client in clients] == [ExitCode.INTERRUPTED] * 2
 
 
-def test_a_run_is_stopped_by_its_folder(pairs: PairsRun) -> None:
-    def stop() -> list[str]:
-        command = pairs.processes.coordinator("stop", coordinator.folder, name="stop")
+def test_a_run_is_stopped_by_its_folder_or_as_the_only_one_that_goes_on_here(pairs: PairsRun) -> None:
+    def stop(*run: Path) -> list[str]:
+        command = pairs.processes.coordinator("stop", *run, name="stop")
         assert command.wait() == ExitCode.FINISHED, command.said
         return command.printed
 
@@ -153,7 +153,7 @@ def test_a_run_is_stopped_by_its_folder(pairs: PairsRun) -> None:
     run_id = coordinator.folder.name
     assert stop() == [f"{run_id} is stopped; its outcome: interrupted"]
     assert coordinator.wait() == ExitCode.INTERRUPTED
-    assert stop()[-1] == f"{run_id} does not run on this machine; its outcome: interrupted"
+    assert stop(coordinator.folder)[-1] == f"{run_id} does not run on this machine; its outcome: interrupted"
     pairs.gates.open(FIRST)
     see_it_finish(pairs, pairs.resume(coordinator), [])
     assert [client.stop() for client in clients] == [ExitCode.INTERRUPTED] * 2

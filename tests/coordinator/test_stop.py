@@ -1,0 +1,54 @@
+"""Which run is meant where none is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from coordinator import cli
+from coordinator.stop import only_run
+from models.spec import ConfigError
+from tests.coordinator.report.runs import RecordedRun
+from wire.exit_codes import ExitCode
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Be in a folder of its own, where no service is meant but its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PROTOEDGE_SERVICE", raising=False)
+
+
+@pytest.mark.parametrize("place", ["runs", "service/runs"])
+def test_the_run_that_goes_on_here_is_meant_and_none_that_is_over_or_was_killed(place: str) -> None:
+    RecordedRun(Path("runs")).end()
+    RecordedRun(Path("runs")).leave()
+    recorded = RecordedRun(Path(place))
+    assert only_run() == recorded.settle().path
+    recorded.leave()
+
+
+def test_a_service_in_this_folder_has_its_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROTOEDGE_SERVICE", str(Path.cwd()))
+    recorded = RecordedRun(Path("runs"))
+    assert only_run().resolve() == recorded.settle().path.resolve()
+    recorded.leave()
+
+
+def test_where_several_go_on_they_are_named_and_one_is_to_be_chosen() -> None:
+    recorded = sorted((RecordedRun(Path("runs")) for _ in range(2)), key=lambda run: run.folder.path)
+    one, other = (run.settle().path for run in recorded)
+    with pytest.raises(ConfigError) as refusal:
+        only_run()
+    told = f"stop: expected one run that goes on here, got {one}, {other}; name one: coordinator stop {one}"
+    assert str(refusal.value) == told
+    for run in recorded:
+        run.leave()
+
+
+def test_where_none_goes_on_it_is_said_where_it_was_looked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    RecordedRun(Path("runs")).leave()
+    assert cli.main(["stop"]) == ExitCode.BAD_CONFIG
+    told = "stop: no run goes on in runs and service/runs; name its folder or address: coordinator stop RUN"
+    assert capsys.readouterr().err == f"coordinator: {told}\n"
