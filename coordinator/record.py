@@ -355,6 +355,7 @@ class RunRecord:
         versions: Mapping[str, str],
         peaks: Mapping[str, int | None],
         outcome: str,
+        reason: str,
     ) -> None:
         """Write summary and global arrays.
 
@@ -364,6 +365,7 @@ class RunRecord:
             versions: what ran.
             peaks: the largest peaks of memory, under their names in the summary.
             outcome: `finished`, `failed` or `interrupted`.
+            reason: why, for people; nothing where that says itself.
         """
         from models.checkpoint import write
 
@@ -374,7 +376,7 @@ class RunRecord:
         known = {name: max(peaks.get(name) or 0, self._peaks.get(name) or 0) or None for name in names}
         self._put_links(ledger.links_at_leaving())
         marks = {"batched": True} if self.is_batched else {}
-        self.summary = {**ledger.summary(self._mode, known, versions), **marks, "outcome": outcome}
+        self.summary = {**ledger.summary(self._mode, known, versions), **marks, "outcome": outcome, "reason": reason}
         self.folder.write_summary(self.summary)
 
 

@@ -117,7 +117,8 @@ class Simulation:
         trainer_peak_bytes = self._host.peak_rss_bytes() if self._host is not None else None
         try:
             peaks = {**self._conductor.peaks(), "trainer_peak_rss_bytes": trainer_peak_bytes}
-            self._record.finish(self._ledger, self._half.state, self._half.versions, peaks, outcome_of(code))
+            outcome = outcome_of(code)
+            self._record.finish(self._ledger, self._half.state, self._half.versions, peaks, outcome, reason)
             self._record.close()
             if code == ExitCode.FINISHED:
                 self._record.drop_client_states(self._names)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 import sqlite3
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TextIO
 
+from coordinator import client_api
 from coordinator.device import read_device
 from coordinator.holder import holder
 from coordinator.phases import read_clients
 from coordinator.run_folder import RunFolder
+from coordinator.schema import open_database
 from coordinator.series import gather
-from coordinator.service.queue import queue_of
+from coordinator.service.queue import Queue, queue_of
 from coordinator.stored import RoundRecord, read_devices, read_facts, read_links, read_position, read_rounds, reading
 from coordinator.table import Row, aligned
 from coordinator.tally import RoundLine, read_line
@@ -24,6 +28,7 @@ from coordinator.units import show_accuracy, show_bytes, show_seconds
 from coordinator.waiting import read_presence
 from coordinator.wire_bytes import told_of
 from models.settings import read_toml
+from models.spec import ConfigError
 
 CLEAR = "\x1b[H\x1b[2J"
 """Makes a terminal empty and begins at its top."""
@@ -53,24 +58,30 @@ def read_status(path: Path) -> dict[str, Any]:
         ConfigError: there is no run folder, or its store cannot be read.
     """
     folder = RunFolder.open(path)
-    config = read_toml(folder.config_path)
+    config, summary = read_toml(folder.config_path), folder.read_summary()
     num_rounds: int = config["run"]["num_rounds"]
-    with reading(folder.store_path) as connection:
+    queue = queue_of(folder)
+    entry = queue.get(folder.run_id) if queue is not None else None
+    is_queued = entry is not None and entry.state == "queued"
+    with _opened(folder, is_queued) as connection:
         position, records = read_position(connection), read_rounds(connection)
         devices, facts = read_devices(connection), read_facts(connection)
         accuracy = _latest_accuracy(connection, records)
-        opened, process, queue = position.open_exchange, holder(folder.store_path), queue_of(folder)
+        opened, process = position.open_exchange, holder(folder.store_path)
         presence = read_presence(facts) if process is not None else None
         waiting = json.loads(facts.get("waiting", "{}"))
         clients = read_clients(connection, opened, presence, waiting)
     last = read_line(records[-1].line) if records else None
-    entry = queue.get(folder.run_id) if queue is not None else None
+    ended = {} if is_queued else summary
+    outcome = ended.get("outcome") or (entry.outcome if entry and entry.state == "over" else None)
     return {
         "run_id": folder.run_id,
         "method": config["method"]["name"],
         "folder": str(path),
         "mode": facts.get("mode"),
-        "outcome": folder.read_summary().get("outcome") or (entry.outcome if entry and entry.state == "over" else None),
+        "state": "queued" if is_queued else "over" if outcome else "running" if process is not None else "killed",
+        "outcome": outcome,
+        "reason": ended.get("reason") or (entry.reason if entry else ""),
         "process": process.pid if process is not None else None,
         "service": str(queue.folder) if queue is not None else None,
         "num_rounds": num_rounds,
@@ -83,7 +94,7 @@ def read_status(path: Path) -> dict[str, Any]:
         "last_round_s": last.round_s if isinstance(last, RoundLine) else None,
         "accuracy": accuracy,
         "clients": clients,
-        "waits_for": presence.waits_for if presence else None,
+        "waits_for": None if outcome else _told_by(queue, folder) or (presence.waits_for if presence else None),
         "connected": {client: presence.silent_s(client) for client in presence.heard_at_s} if presence else {},
         "seen_s_ago": max(0.0, time.time() - presence.at_s) if presence else None,
         "waiting": waiting,
@@ -92,6 +103,23 @@ def read_status(path: Path) -> dict[str, Any]:
         "devices": devices,
         "connections": {client: told_of(link) for client, link in read_links(facts).links.items()},
     }
+
+
+def _opened(folder: RunFolder, is_queued: bool) -> AbstractContextManager[sqlite3.Connection]:
+    """Return the run's store to read; a run that is queued may have none yet, which is as good as an empty one."""
+    if is_queued and not folder.store_path.exists():
+        return contextlib.closing(open_database(None))
+    return reading(folder.store_path)
+
+
+def _told_by(queue: Queue | None, folder: RunFolder) -> str:
+    """Return what a run waits for by the word of its service, nothing if it has none or that does not run."""
+    if queue is None:
+        return ""
+    try:
+        return client_api.state(folder.run_id, queue.folder).told
+    except ConfigError:
+        return ""
 
 
 def format_status(status: dict[str, Any]) -> str:
@@ -127,18 +155,19 @@ def watch(path: Path, form: str, every_s: float, stream: TextIO) -> None:
 
 def _standing(status: dict[str, Any]) -> list[str]:
     outcome, last_s = status["outcome"], status["last_round_s"]
-    state = f"over ({outcome})" if outcome else f"in round {status['round']}"
+    state = status["state"] if status["state"] == "queued" else f"in round {status['round']}"
+    if outcome:
+        state = f"over ({outcome}: {status['reason']})" if status["reason"] else f"over ({outcome})"
     took = f", the last in {show_seconds(last_s)}" if last_s is not None else ""
     failed = f", {status['rounds_failed']} failed" if status["rounds_failed"] else ""
     lines = [
         f"{status['run_id']}: {status['method']}, {state}",
         f"rounds: {status['rounds_completed']} of {status['num_rounds']} completed{failed}{took}",
     ]
-    if not outcome and status["process"] is None:
-        on = f"to go on: coordinator {status['mode']} --resume {shlex.quote(status['folder'])}"
-        if status["service"] is not None:
-            on = f"its service in {status['service']}, started again, goes on with it"
-        lines.append(f"no process of this machine has it: it was killed, or runs elsewhere; {on}")
+    if outcome in ("failed", "interrupted"):
+        lines.append(_how_to_go_on(status))
+    elif status["state"] == "killed":
+        lines.append(f"no process of this machine has it: it was killed, or runs elsewhere; {_how_to_go_on(status)}")
     if status["waits_for"] and not status["cohort"] and not outcome:
         lines.append(status["waits_for"])
     if status["cohort"] and not outcome:
@@ -146,6 +175,15 @@ def _standing(status: dict[str, Any]) -> list[str]:
         waits = f", waiting for {', '.join(missing)}" if missing else ""
         lines.append(f"exchange {status['exchange']}: {len(status['answered'])}/{len(status['cohort'])} updates{waits}")
     return lines
+
+
+def _how_to_go_on(status: dict[str, Any]) -> str:
+    if status["service"] is None:
+        larger = " --set round.max_failed_rounds=N" if "max_failed_rounds" in status["reason"] else ""
+        return f"to go on: coordinator {status['mode']} --resume {shlex.quote(status['folder'])}{larger}"
+    if status["outcome"]:
+        return f"to go on: coordinator resume {status['run_id']}"
+    return f"its service in {status['service']}, started again, goes on with it"
 
 
 def _waiting(status: dict[str, Any]) -> list[str]:

@@ -208,10 +208,12 @@ def test_the_peaks_of_earlier_processes_count(folder: RunFolder) -> None:
             None,
             {},
             {"client_peak_rss_bytes": 5, "trainer_peak_rss_bytes": 7},
-            "finished",
+            "failed",
+            "the round was too short",
         )
 
     run(folder, end)
+    assert (folder.read_summary()["outcome"], folder.read_summary()["reason"]) == ("failed", "the round was too short")
     memory = folder.read_summary()["memory"]
     assert (memory["client_peak_rss_bytes"], memory["trainer_peak_rss_bytes"]) == (1 << 40, 7)
 

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from coordinator.links import Link, StoredLinks
+from coordinator.service.orders import RunState
 from coordinator.service.queue import RUNS, Entry, Queue
 from coordinator.status import CLEAR, format_status, read_status, watch
 from models.spec import ConfigError
@@ -72,8 +73,39 @@ def test_a_run_that_its_service_gave_up_has_no_other_process_to_wait_for(tmp_pat
     Queue(tmp_path).put(Entry(folder.run_id, "over", "failed", "internal error"))
     status = read_status(folder.path)
     assert status["outcome"] == "failed"
-    assert "over (failed)" in format_status(status)
-    assert "goes on with it" not in format_status(status)
+    told = format_status(status)
+    assert "over (failed: internal error)" in told
+    assert f"to go on: coordinator resume {folder.run_id}" in told
+    assert "goes on with it" not in told
+
+
+def test_a_run_that_failed_says_why_and_how_it_goes_on(tmp_path: Path) -> None:
+    folder = RecordedRun(tmp_path, mode="serve").end()
+    reason = "3 rounds failed in a row (max_failed_rounds)"
+    folder.write_summary({**folder.read_summary(), "outcome": "failed", "reason": reason})
+    status = read_status(folder.path)
+    assert (status["state"], status["reason"]) == ("over", reason)
+    told = format_status(status)
+    assert f"over (failed: {reason})" in told
+    assert f"to go on: coordinator serve --resume {folder.path} --set round.max_failed_rounds=N" in told
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_a_queued_run_waits_in_the_words_of_its_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_begun: bool
+) -> None:
+    folder = stored_run(tmp_path / RUNS, "serve")
+    if not has_begun:
+        folder.store_path.unlink()
+    folder.write_summary({"outcome": "interrupted"})
+    Queue(tmp_path).put(Entry(folder.run_id, "queued"))
+    assert read_status(folder.path)["waits_for"] is None  # its service does not run
+    waiting = RunState(folder.run_id, str(folder.path), "fedproto", "queued", told="waiting for clients 3/10")
+    monkeypatch.setattr("coordinator.client_api.state", lambda run_id, service: waiting)
+    status = read_status(folder.path)
+    assert (status["state"], status["outcome"], status["rounds_completed"]) == ("queued", None, 0)
+    assert format_status(status).splitlines()[0].endswith("fedproto, queued")
+    assert "waiting for clients 3/10" in format_status(status).splitlines()
 
 
 def test_the_text_has_units_and_aligned_columns(tmp_path: Path) -> None:
