@@ -30,7 +30,7 @@ CHANGEABLE = (
     "report.tensorboard",
     "report.mlflow",
     "report.dashboard",
-    "simulation.engine",
+    "simulation.pool",
     "simulation.ray_address",
     "simulation.ray_gpus",
     "simulation.jobs",
