@@ -82,8 +82,8 @@ def _parser() -> argparse.ArgumentParser:
         live = f"serve a live page of the run, for this machine alone unless told otherwise (default: {DASHBOARD})"
         command.add_argument("--dashboard", nargs="?", const=DASHBOARD, metavar="ADDR", help=live)
     simulate.add_argument("--jobs", type=int, metavar="N", help="work for clients in so many processes (default: 1)")
-    engine = "who works for clients: processes of this machine, or Ray (default: own)"
-    simulate.add_argument("--engine", choices=["own", "ray"], help=engine)
+    executor = "who works for the clients: this machine's processes, or Ray (default: own)"
+    simulate.add_argument("--executor", choices=["own", "ray"], help=executor)
     simulate.add_argument(
         "--ray-address", metavar="ADDR", help="join this Ray cluster, such as ray://head:10001 or auto"
     )
@@ -160,7 +160,7 @@ def _loopback(args: argparse.Namespace) -> int:
 
 
 def _simulate(args: argparse.Namespace) -> int:
-    given = {"jobs": args.jobs, "engine": args.engine, "ray_address": args.ray_address}
+    given = {"jobs": args.jobs, "executor": args.executor, "ray_address": args.ray_address}
     chosen = [f"simulation.{key}={value}" for key, value in given.items() if value is not None]
     config, modules, folder = _load_run(args, "simulate", [*chosen, *args.set])
     if args.profiles_from is not None:

@@ -7,6 +7,7 @@ speak, for whom he says he is. Nothing that comes in here raises: it is turned a
 
 from __future__ import annotations
 
+import contextlib
 import resource
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -211,11 +212,15 @@ class Door:
 
 
 def _allow_descriptors() -> None:
-    """Let this process have as many connections as the system allows: some may be there to use them up."""
+    """Let this process have as many connections as the system allows: some may be there to use them up.
+
+    Where the system has a lower bound than it says, as macOS does, there remain as many as before.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
     if soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _decoded(route: bytes, owner: str | None, parts: Parts, max_bytes: int) -> Arrival:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -44,7 +45,7 @@ def _listener(address: str) -> psutil.Process:
         asked = set()
     own = {told.address for interface in psutil.net_if_addrs().values() for told in interface}
     here = {ip for ip in asked if ip in own or is_loopback(ip)}
-    for found in psutil.net_connections("tcp"):
+    for found in _connections(address):
         at = found.laddr
         if found.status == psutil.CONN_LISTEN and at.port == port and here and at.ip in (*here, *WILDCARDS):
             if found.pid is None:
@@ -52,3 +53,11 @@ def _listener(address: str) -> psutil.Process:
             return psutil.Process(found.pid)
     reason = "nobody listens there" if here else "that is no address of this machine"
     raise ConfigError(f"{address}: {reason}; ask on the machine that has the run, such as by ssh")
+
+
+def _connections(address: str) -> list[Any]:
+    try:
+        return list(psutil.net_connections("tcp"))
+    except psutil.AccessDenied:  # as macOS has it
+        advice = "name the run's folder, or ask as root"
+        raise ConfigError(f"{address}: this system lets only root see who listens; {advice}") from None

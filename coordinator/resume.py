@@ -30,7 +30,7 @@ CHANGEABLE = (
     "report.tensorboard",
     "report.mlflow",
     "report.dashboard",
-    "simulation.engine",
+    "simulation.executor",
     "simulation.ray_address",
     "simulation.ray_gpus",
     "simulation.jobs",

@@ -1,4 +1,4 @@
-"""The one user of the store's database, a thread: whatever is queued becomes one transaction (group commit).
+"""The one thread that works on the store's database: whatever is queued becomes one transaction (group commit).
 
 Callers queue operations and go on. The thread takes all that has gathered, runs it in order inside one transaction,
 commits, and only then gives each operation its answer; while a commit waits for the disk the next batch gathers, so a

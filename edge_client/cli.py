@@ -6,7 +6,6 @@ takes time.
 
 from __future__ import annotations
 
-import signal
 import sys
 from typing import TYPE_CHECKING
 
@@ -17,12 +16,13 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+PAUSES = ("SIGUSR1", "SIGUSR2")
+"""The signals that pause a client; one that comes before it can be paused ends nothing."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its `ExitCode`."""
-    for number in (signal.SIGUSR1, signal.SIGUSR2):  # a pause that comes this early ends nothing
-        signal.signal(number, signal.SIG_IGN)
-    return run_command(lambda: _run_command(argv))
+    return run_command(lambda: _run_command(argv), ignored=PAUSES)
 
 
 def _run_command(argv: Sequence[str] | None) -> int:

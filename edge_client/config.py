@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -140,6 +141,7 @@ def load(path: Path | None, settings: Sequence[str]) -> ClientConfig:
     config = read_section(ClientConfig, tables, where)
     _check_identity(config, where)
     _check_source(config.data, where)
+    _check_limits(config.limits, where)
     _check_schedule(config.schedule, where)
     if config.model.name:
         check_part("model.name", "net", config.model.name, NET_NAMES, where)
@@ -180,6 +182,11 @@ def _check_source(data: DataSourceSection, where: str) -> None:
     check_part("data.source", "data_source", data.source, SOURCES, where)
     if data.source in _ROOTS and not data.root:
         raise refusal(where, "data.root", data.root, f"the path of {_ROOTS[data.source]}")
+
+
+def _check_limits(limits: LimitsSection, where: str) -> None:
+    if limits.memory_mib and sys.platform != "linux":
+        raise refusal(where, "limits.memory_mib", limits.memory_mib, "0, as only Linux bounds another process's memory")
 
 
 def _check_schedule(schedule: ScheduleSection, where: str) -> None:

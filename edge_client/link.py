@@ -34,6 +34,9 @@ class LinkClock:
     def __init__(self, seed: int) -> None:
         self.state = Link.DOWN
         self.heartbeat_s = 0.0
+        self.why_down = ""
+        self._reasons: set[str] = set()
+        self._num_broken_off = 0
         self._backoff = Backoff(seed)
         self._retry_at: float | None = None
         self._joined_by = 0.0
@@ -69,6 +72,8 @@ class LinkClock:
         """The coordinator has let us in, and wants to hear something so often."""
         self.state = Link.UP
         self._backoff.reset()
+        self._reasons.clear()
+        self._num_broken_off = 0
         self.beat(heartbeat_s, at)
 
     def beat(self, heartbeat_s: float, at: float) -> None:
@@ -80,7 +85,15 @@ class LinkClock:
         """Something came, or moved, at this time."""
         self._heard_at = max(self._heard_at, at)
 
-    def down(self, at: float) -> None:
-        """The link is no more; the next attempt is due after a pause."""
-        self.state = Link.DOWN
+    def count_broken_off(self, is_broken_off: bool) -> int:
+        """Return how many handshakes in a row the other end has broken off, with this one."""
+        self._num_broken_off = self._num_broken_off + 1 if is_broken_off else 0
+        return self._num_broken_off
+
+    def down(self, why: str, at: float) -> bool:
+        """The link is no more; the next attempt is due after a pause. Return whether `why` is new since it was up."""
+        is_news = why not in self._reasons
+        self._reasons.add(why)
+        self.state, self.why_down = Link.DOWN, why
         self._retry_at = at + self._backoff.next_delay_s()
+        return is_news

@@ -39,6 +39,7 @@ class Schedule:
         self._tell = tell
         self._local_time = local_time
         self._is_paused = False
+        self._left_at = ""
         self._hooks_no = "[schedule] hook, which was not asked yet" if section.hook else ""
         self._ask_at = 0.0
 
@@ -66,8 +67,10 @@ class Schedule:
         now = self._local_time()
         minute = now.tm_hour * 60 + now.tm_min
         if not self._windows or any(window.holds(minute) for window in self._windows):
+            self._left_at = ""
             return ""
-        return f"[schedule] windows = {', '.join(self._section.windows)}; it is {minute // 60:02d}:{minute % 60:02d}"
+        self._left_at = self._left_at or f"{now.tm_hour:02d}:{now.tm_min:02d}"
+        return f"[schedule] windows = {', '.join(self._section.windows)}; it was {self._left_at} when this began"
 
     async def _ask_hook(self) -> str:
         """Run the hook and return why it keeps the device from training, nothing if it does not."""

@@ -31,12 +31,13 @@ client cannot take part in one: that is declined, and the client waits for the n
 
 What the client waits for, such as a window of its schedule, keeps the trainer from a task and nothing else: the link
 stays, every ping says so, and a task that comes is taken.
+
+People are told of a wait when it begins, and then now and then what it is for and how long it has lasted (`waiting`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from enum import Enum, auto
 from typing import Any
 
 from edge_client.link import Due, Link, LinkClock
@@ -68,6 +69,7 @@ from edge_client.session_events import (
     TrainerFailed,
     UplinkMade,
 )
+from edge_client.waiting import Wait, Work
 from wire.exit_codes import ExitCode
 from wire.limits import UNASKED_BYTES
 from wire.messages import (
@@ -100,17 +102,6 @@ OF_ONE_RUN = (
 MAX_BROKEN_OFF = 3
 """So many handshakes in a row that the coordinator breaks off mean that it has another key."""
 
-
-class Work(Enum):
-    """The work for the present run."""
-
-    NONE = auto()
-    PREPARING = auto()
-    IDLE = auto()
-    WORKING = auto()
-    HOLDING = auto()
-
-
 MAX_TRAINER_RESTARTS = 3
 """A trainer that dies more often than this within one task ends the client."""
 
@@ -133,8 +124,7 @@ class Session:
         self._uplink_bytes = 0
         self._is_sent = False
         self._restarts = 0
-        self._num_broken_off = 0
-        self._said: set[str] = set()
+        self._wait = Wait()
 
         self._on_event: dict[type[Any], Callable[[Any], Iterable[Instruction]]] = {
             LinkLost: self._on_link_lost,
@@ -178,22 +168,33 @@ class Session:
         if should_halt != self.is_halted:
             self.is_halted = should_halt
             found.append(HaltTrainer(should_halt))
+        self._wait.look(*self._awaited(), event.at)
         return found
 
     def next_wakeup(self) -> float | None:
         """Return when the next `Ticked` is due."""
-        return self._link.next_wakeup()
+        of_link = self._link.next_wakeup()
+        return None if of_link is None else min(of_link, self._wait.note_at)
+
+    def _awaited(self) -> tuple[str, str]:
+        """Return what is waited for, and why that has not come where it is known."""
+        if self.link is not Link.UP:
+            return "the coordinator", self._link.why_down
+        return self.waits_for or self.work.value, ""
 
     def _on_tick(self, event: Ticked) -> Iterable[Instruction]:
-        due = self._link.due(event.at)
+        return [*map(Say, self._wait.note(event.at)), *self._tick_link(event.at)]
+
+    def _tick_link(self, at: float) -> list[Instruction]:
+        due = self._link.due(at)
         if due is Due.ATTEMPT:
-            self._link.join(event.at)
+            self._link.join(at)
             return [OpenLink()]
         if due is Due.PING:
-            self._link.beat(self.heartbeat_s, event.at)
+            self._link.beat(self.heartbeat_s, at)
             return [self._ping()]
         late = {Due.WELCOME: "no welcome from the coordinator", Due.WORD: "the coordinator is silent"}
-        return self._down(late[due], event.at) if due is not None else []
+        return self._down(late[due], at) if due is not None else []
 
     def _on_moved(self, event: Moved) -> Iterable[Instruction]:
         self._link.heard(event.at)
@@ -216,40 +217,29 @@ class Session:
     def _on_link_lost(self, event: LinkLost) -> Iterable[Instruction]:
         if self.link is Link.DOWN:
             return []
-        self._num_broken_off = self._num_broken_off + 1 if event.broken_off else 0
-        if self._num_broken_off < MAX_BROKEN_OFF:
+        num_broken_off = self._link.count_broken_off(event.broken_off)
+        if num_broken_off < MAX_BROKEN_OFF:
             return self._down(event.reason, event.at)
         told = "expected a coordinator with the secret key to [coordinator] public_key, got one with another"
-        return [Exit(ExitCode.REFUSED, f"{event.reason} {self._num_broken_off} times: {told}")]
+        return [Exit(ExitCode.REFUSED, f"{event.reason} {num_broken_off} times: {told}")]
 
     def _on_link_refused(self, event: LinkRefused) -> Iterable[Instruction]:
         return [Exit(ExitCode.REFUSED, event.reason)]
 
     def _down(self, reason: str, at: float) -> list[Instruction]:
         """Close the link and plan the next attempt; until the next welcome people are told once of each reason."""
-        self._link.down(at)
-        return [CloseLink(), *self._say(f"{reason}; trying again, at most every 20 s")]
-
-    def _say(self, text: str) -> list[Instruction]:
-        if text in self._said:
-            return []
-        self._said.add(text)
-        return [Say(text)]
+        is_news = self._link.down(reason, at)
+        return [CloseLink(), Say(f"{reason}; trying again, at most every 20 s")] if is_news else [CloseLink()]
 
     def _on_received(self, event: Received) -> Iterable[Instruction]:
         self._link.heard(event.at)
         handler = self._on_message.get(type(event.message))
         return handler(event.message, event.at) if handler else []
 
-    def _up(self, heartbeat_s: float, at: float) -> None:
-        self._link.up(heartbeat_s, at)
-        self._num_broken_off = 0
-        self._said.clear()
-
     def _on_standby(self, standby: Standby, at: float) -> Iterable[Instruction]:
         """Stay on the link whatever becomes of runs; work for another run than the one that it names is dropped."""
         self._standby = standby
-        self._up(standby.heartbeat_s, at)
+        self._link.up(standby.heartbeat_s, at)
         left = self._leave_run(at) if self.run_id not in ("", standby.run_id) else []
         return left if standby.run_id else [*left, Say("waiting for the next run")]
 
@@ -269,8 +259,8 @@ class Session:
     def _on_welcome(self, welcome: Welcome, at: float) -> Iterable[Instruction]:
         if self.link is not Link.UP:
             self._standby = None
-        self._up(welcome.heartbeat_s, at)
-        found = self._say(f"joined run {welcome.run_id}")
+        self._link.up(welcome.heartbeat_s, at)
+        found: list[Instruction] = [Say(f"joined run {welcome.run_id}")]
         if welcome.run_id != self.run_id or self.work is Work.NONE:
             self.run, self.run_id = welcome.run, welcome.run_id
             self.work = Work.PREPARING

@@ -85,7 +85,7 @@ def quantize(path: Path, out: Path, samples: np.ndarray) -> None:
             batch = next(batches, None)
             return None if batch is None else {name: batch}
 
-    rules = [node.name for node in graph.graph.node if node.name.startswith(_inner(""))]
+    rules = [layer.name for layer in graph.graph.node if layer.name.startswith(_inner(""))]
     kinds = {"weight_type": QuantType.QInt8, "activation_type": QuantType.QUInt8, "per_channel": True}
     quant_pre_process(str(path), str(out), skip_optimization=True, skip_symbolic_shape=True)
     quantize_static(str(out), str(out), Reader(), nodes_to_exclude=rules, **kinds)

@@ -12,7 +12,7 @@ import numpy as np
 from wire.errors import RecordError
 
 DIGEST_CHARACTERS = 12
-"""How much of a run constant's digest its users repeat: 48 bits tell the constants of different runs apart."""
+"""How much of a run constant's digest others repeat: 48 bits tell the constants of different runs apart."""
 
 _DIGEST = re.compile(f"[0-9a-f]{{{DIGEST_CHARACTERS}}}")
 _SCALAR_TYPES: dict[str, tuple[type, ...]] = {"int": (int,), "float": (float, int), "str": (str,), "bool": (bool,)}

@@ -62,7 +62,7 @@ def _pays_off(held: HeldClients, clients: Sequence[str]) -> bool:
 def open_host(config: RunConfig, setup: Setup, folder: RunFolder, modules: Path, parts: ClientParts) -> ClientHost:
     """Return who works for the clients; jobs read the data set from the run folder wherever that is possible."""
     section, threads, answer_s = config.simulation, config.training.threads, config.round.max_exchange_s
-    if section.engine == "ray":
+    if section.executor == "ray":
         from coordinator.virtual.ray_clients import RayClients
 
         return RayClients(setup, parts, modules, section, answer_s)

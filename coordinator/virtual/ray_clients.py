@@ -1,8 +1,8 @@
-"""`--engine ray`: clients' work as Ray tasks, here or on the machines of a cluster; all else stays in this process.
+"""`--executor ray`: clients' work as Ray tasks, here or on the machines of a cluster; all else stays in this process.
 
 A task is a function of what it is given: the data set in Ray's object store, the exchange's downlink, and clients'
-states, which it returns. So Ray may run it wherever there is room, and again if a worker or a machine is lost. All that
-is ours travels as the bytes of its messages; Ray moves those and numpy arrays.
+states, which it returns. So Ray may run it wherever there is room, and again if a process or a machine is lost. All
+that is ours travels as the bytes of its messages; Ray moves those and numpy arrays.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from wire.errors import EncodeError
 from wire.limits import PIPE_BYTES
 
 MAX_RETRIES = 3
-"""How often a task is done again whose worker was lost."""
+"""How often a task is done again whose process was lost."""
 
 QUEUED_PER_CPU = 2
 """So many tasks are handed to Ray ahead, for each of its CPUs: it must hold their states."""
@@ -47,7 +47,7 @@ class RayClients:
             ConfigError: Ray is not installed, cannot be reached, or the run wants what no other machine can do.
         """
         if setup.spec.privacy.audit:
-            raise ConfigError("[privacy] audit: expected engine = 'own', as features are kept where a client is")
+            raise ConfigError("[privacy] audit: expected executor = 'own', as features are kept where a client is")
         self._ray = _import_ray()
         _start(self._ray, section.ray_address)
         self._setup = setup
@@ -107,7 +107,7 @@ class RayClients:
         await asyncio.to_thread(self._ray.shutdown)
 
     def peak_rss_bytes(self) -> None:
-        """Return nothing: Ray's workers may be anywhere."""
+        """Return nothing: Ray's processes may be anywhere."""
         return
 
     async def _results(
@@ -148,7 +148,7 @@ def _import_ray() -> Any:
     try:
         import ray
     except ImportError:
-        raise ConfigError("[simulation] engine = 'ray': Ray is not installed; pip install 'protoedge[ray]'") from None
+        raise ConfigError("[simulation] executor = 'ray': Ray is not installed; pip install 'protoedge[ray]'") from None
     return ray
 
 

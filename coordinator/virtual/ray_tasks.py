@@ -1,4 +1,4 @@
-"""What a Ray worker does for a client: a function of bytes and arrays, which Ray may call anywhere and again."""
+"""What a process of Ray does for a client: a function of bytes and arrays, which Ray may call anywhere and again."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class _HandedStates:
         self.left = arrays
 
 
-class _Worker:
-    """The clients of the run that this worker was last asked for."""
+class _Run:
+    """The run that this process was last asked for, and its clients."""
 
     def __init__(self, opening: Sequence[Sequence[bytes]], samples: Samples | None) -> None:
         begin, _ = decode(opening[0], commands.COMMANDS)
@@ -62,13 +62,13 @@ class _Worker:
         self.clients = VirtualClients(self.setup, parts, constants, self.states.__getitem__)
 
 
-_workers: dict[str, _Worker] = {}
+_last: dict[str, _Run] = {}
 
 
 def announce(opening: Sequence[Sequence[bytes]], samples: Samples | None, client: str) -> list[bytes]:
     """Return the frames of what a client announces."""
-    worker = _worker(opening, samples)
-    return _bytes(encode(commands.Announced(*worker.clients.announce(client))))
+    run = _run_of(opening, samples)
+    return _bytes(encode(commands.Announced(*run.clients.announce(client))))
 
 
 def perform(
@@ -79,26 +79,26 @@ def perform(
     states: Mapping[str, Arrays | None],
 ) -> list[Performed]:
     """Do an exchange for some clients, given their states."""
-    worker = _worker(opening, samples)
-    worker.states.clear()
-    worker.states.update({client: _HandedStates(state) for client, state in states.items()})
+    run = _run_of(opening, samples)
+    run.states.clear()
+    run.states.update({client: _HandedStates(state) for client, state in states.items()})
     message, downlink = decode(opened, commands.COMMANDS, PIPE_BYTES)
     assert isinstance(message, commands.Open)
     assert downlink is not None
-    assignment = Assignment(worker.setup.run, message.round, message.exchange, message.base, downlink)
+    assignment = Assignment(run.setup.run, message.round, message.exchange, message.base, downlink)
     made = []
-    for client, frames, timing, notes in worker.clients.perform(assignment, kept):
+    for client, frames, timing, notes in run.clients.perform(assignment, kept):
         (head,) = encode(commands.Performed(client, timing[:4], notes))
-        made.append(Performed(bytes(head), _bytes(frames), dict(worker.states[client].left)))
+        made.append(Performed(bytes(head), _bytes(frames), dict(run.states[client].left)))
     return made
 
 
-def _worker(opening: Sequence[Sequence[bytes]], samples: Samples | None) -> _Worker:
-    run = bytes(opening[0][0]).hex()
-    if run not in _workers:
-        _workers.clear()
-        _workers[run] = _Worker(opening, samples)
-    return _workers[run]
+def _run_of(opening: Sequence[Sequence[bytes]], samples: Samples | None) -> _Run:
+    begin = bytes(opening[0][0]).hex()
+    if begin not in _last:
+        _last.clear()
+        _last[begin] = _Run(opening, samples)
+    return _last[begin]
 
 
 def _bytes(frames: Sequence[bytes | memoryview]) -> list[bytes]:

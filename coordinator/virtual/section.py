@@ -16,7 +16,7 @@ class SimulationSection(Section, frozen=True):
     Jobs are processes of this machine; with Ray, work goes wherever that has room.
     """
 
-    engine: Literal["own", "ray"] = "own"
+    executor: Literal["own", "ray"] = "own"
     ray_address: str = ""
     ray_gpus: NotNegativeReal = 0.0
     jobs: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1

@@ -44,7 +44,7 @@ def examine_device(folder: Path) -> Iterator[Finding]:
             "system",
             lambda: f"{platform.system()} {platform.release()}, {platform.machine()}, {board() or 'unnamed board'}",
         ),
-        ("cpu", lambda: f"{cpu() or 'unnamed CPU'}, {len(os.sched_getaffinity(0))} of {os.cpu_count()} cores usable"),
+        ("cpu", lambda: f"{cpu() or 'unnamed CPU'}, {_cores()}"),
         ("memory", _memory),
         ("disk", lambda: _disk(folder)),
         ("descriptors", _descriptors),
@@ -57,6 +57,12 @@ def examine_device(folder: Path) -> Iterator[Finding]:
     )
     for name, look in looks:
         yield found(name, look)
+
+
+def _cores() -> str:
+    """Say how many cores there are, and how many of them this process may use where the system tells."""
+    usable = f"{len(os.sched_getaffinity(0))} of " if sys.platform == "linux" else ""
+    return f"{usable}{os.cpu_count()} cores usable"
 
 
 def _version(package: str) -> str:

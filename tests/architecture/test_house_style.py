@@ -1,6 +1,8 @@
 """Sizes, names and docstrings of the house."""
 
 import ast
+import re
+from collections.abc import Iterator
 
 import pytest
 
@@ -8,6 +10,8 @@ from tests.architecture.source import modules
 
 MAX_LINES = 400
 EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "misc"}
+FOREIGN_WORDS = {"worker", "node", "engine", "site", "user"}
+"""What others call a client, a coordinator or a person: no thing of ours is named so."""
 
 
 def faults(name: str, text: str) -> list[str]:
@@ -18,9 +22,28 @@ def faults(name: str, text: str) -> list[str]:
         found.append(f"expected at most {MAX_LINES} lines, got {num_lines}")
     if empty := EMPTY_NAMES.intersection(name.split(".")):
         found.append(f"{empty.pop()!r} does not say what is in it")
-    if not name.rpartition(".")[2].startswith("_") and not ast.get_docstring(ast.parse(text)):
+    tree = ast.parse(text)
+    if not name.rpartition(".")[2].startswith("_") and not ast.get_docstring(tree):
         found.append("has no docstring")
-    return found
+    foreign = [named for named in _named_in(tree) if FOREIGN_WORDS.intersection(_words(named))]
+    return found + [f"{named!r} is no name for a thing of ours" for named in foreign]
+
+
+def _named_in(tree: ast.AST) -> Iterator[str]:
+    """All that a module gives a name to."""
+    for part in ast.walk(tree):
+        if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield part.name
+        elif isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+            yield part.id
+        elif isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store):
+            yield part.attr
+        elif isinstance(part, ast.arg):
+            yield part.arg
+
+
+def _words(name: str) -> set[str]:
+    return {word.lower().removesuffix("s") for word in re.findall("[A-Z]?[a-z]+|[A-Z]+", name)}
 
 
 def test_every_module_is_short_well_named_and_documented() -> None:
@@ -35,6 +58,10 @@ def test_every_module_is_short_well_named_and_documented() -> None:
         ("wire.utils", '"""Doc."""\n', "'utils' does not say what is in it"),
         ("wire.common.tensors", '"""Doc."""\n', "'common' does not say what is in it"),
         ("wire.silent", "x = 1\n", "has no docstring"),
+        ("wire.pool", '"""Doc."""\nnum_workers = 1\n', "'num_workers' is no name for a thing of ours"),
+        ("wire.pool", '"""Doc."""\nclass EdgeNode: ...\n', "'EdgeNode' is no name for a thing of ours"),
+        ("wire.pool", '"""Doc."""\ndef run(engine): ...\n', "'engine' is no name for a thing of ours"),
+        ("wire.pool", '"""Doc."""\nx.site = 1\n', "'site' is no name for a thing of ours"),
     ],
 )
 def test_a_fault_is_found(name: str, text: str, fault: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -106,3 +107,18 @@ def test_a_prefix_that_lies_is_turned_away_and_the_next_message_heard() -> None:
             peer.close()
 
     asyncio.run(main())
+
+
+def test_a_door_opens_also_where_no_more_descriptors_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(which: int, limits: tuple[int, int]) -> None:
+        raise ValueError("current limit exceeds maximum limit")
+
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (256, resource.RLIM_INFINITY))
+    monkeypatch.setattr(resource, "setrlimit", refuse)
+
+    async def main() -> str:
+        peer = Peer(4)
+        peer.close()
+        return peer.door.address
+
+    assert asyncio.run(main()).startswith("127.0.0.1:")

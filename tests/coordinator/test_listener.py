@@ -6,7 +6,9 @@ import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
+import psutil
 import pytest
 
 from coordinator.listener import run_at
@@ -53,3 +55,12 @@ def test_where_nobody_listens_nobody_is_asked(port: int) -> None:
         run_at(f"203.0.113.7:{port}")
     with pytest.raises(ConfigError, match="no address of this machine"):
         run_at(f"nowhere.invalid:{port}")
+
+
+def test_a_system_that_does_not_tell_who_listens_is_named(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(kind: str) -> NoReturn:
+        raise psutil.AccessDenied
+
+    monkeypatch.setattr(psutil, "net_connections", denied)
+    with pytest.raises(ConfigError, match=r"this system lets only root see who listens; name the run's folder"):
+        run_at(f"127.0.0.1:{port}")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from edge_client.link import Link
-from edge_client.session import Session, Work
+from edge_client.session import Session
 from edge_client.session_events import (
     Event,
     Exit,
@@ -19,6 +19,7 @@ from edge_client.session_events import (
     Ticked,
     UplinkMade,
 )
+from edge_client.waiting import Work
 from wire.exit_codes import ExitCode
 from wire.messages import Message, Ready, Refusal, Task, Welcome
 

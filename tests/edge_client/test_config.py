@@ -1,5 +1,6 @@
 """`client.toml`: what a device must say, and an error for everything that cannot work."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,11 @@ def test_what_is_needed_is_asked_for() -> None:
     assert "[client]: id = '': expected 1 to 64 letters" in refused(["data.index=0"])
     message = refused(["client.id=a"])
     assert "[data]: index is missing: expected which part of the run's data this device has, from 0" in message
+
+
+def test_memory_is_bounded_where_the_system_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    bounded = [*NEEDED, "limits.memory_mib=200"]
+    assert load(None, bounded).limits.memory_mib == 200
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert "[limits]: memory_mib = 200: expected 0, as only Linux bounds" in refused(bounded)
+    assert load(None, NEEDED).limits.memory_mib == 0

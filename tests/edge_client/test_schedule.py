@@ -51,9 +51,15 @@ def test_without_windows_and_hook_there_is_nothing_to_wait_for() -> None:
 def test_outside_of_all_windows_it_waits_whatever_way_the_clock_goes() -> None:
     device = Device(windows=["22:00-06:00", "12:00-13:00"])
     assert device.look("12:59") == ""
-    assert device.look("13:00") == "[schedule] windows = 22:00-06:00, 12:00-13:00; it is 13:00"
+    assert device.look("13:00") == "[schedule] windows = 22:00-06:00, 12:00-13:00; it was 13:00 when this began"
     assert device.look("23:00") == ""
-    assert device.look("21:00") != ""
+    assert device.look("21:00") == "[schedule] windows = 22:00-06:00, 12:00-13:00; it was 21:00 when this began"
+
+
+def test_a_wait_says_the_same_as_long_as_it_lasts() -> None:
+    device = Device(windows=["22:00-06:00"])
+    told = [device.look(clock) for clock in ("12:00", "12:01", "21:59")]
+    assert told == ["[schedule] windows = 22:00-06:00; it was 12:00 when this began"] * 3
 
 
 def test_paused_by_hand_it_waits_also_inside_a_window() -> None:
@@ -83,7 +89,7 @@ def test_a_hook_is_asked_again_and_not_outside_of_the_windows(tmp_path: Path) ->
     count = tmp_path / "count"
     hook = f"sh -c 'echo asked >> {count}'"
     device = Device(windows=["22:00-06:00"], hook=hook, hook_every_s=0.01)
-    assert device.watch(3) == ["[schedule] windows = 22:00-06:00; it is 12:00"] * 3
+    assert device.watch(3) == ["[schedule] windows = 22:00-06:00; it was 12:00 when this began"] * 3
     assert not count.exists()
     device.clock, device.told[:] = "23:00", []
     device.watch(6)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from edge_client.link import Link
-from edge_client.session import Work
 from edge_client.session_events import (
     CloseLink,
     DropUplink,
@@ -20,6 +19,7 @@ from edge_client.session_events import (
     SendUplink,
     StartTask,
 )
+from edge_client.waiting import Work
 from tests.edge_client.session_driver import LARGE, READY, RUN, SMALL, Client, refusal, task, welcome
 from wire.exit_codes import ExitCode
 from wire.messages import Ack, Constant, Finish, Goodbye, Grant, Offer, Progress, Task

@@ -11,7 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from edge_client import session_events as events
 from edge_client.link import JOIN_S, Link
 from edge_client.reconnect import MAX_DELAY_S
-from edge_client.session import MAX_TRAINER_RESTARTS, Session, Work
+from edge_client.session import MAX_TRAINER_RESTARTS, Session
+from edge_client.waiting import Work
 from tests.edge_client.session_driver import HEARTBEAT_S, LARGE, SMALL, refusal, welcome
 from wire.exit_codes import ExitCode
 from wire.limits import UNASKED_BYTES
@@ -73,7 +74,7 @@ class SessionMachine(RuleBasedStateMachine):
     @rule()
     def join(self) -> None:
         """Everything goes well until the client is there and ready."""
-        if self.session.link is Link.DOWN:
+        while self.session.link is Link.DOWN:  # what is due may be to tell people of the wait
             self.tick_when_due()
         self.hear_welcome(self.session.run or 7)
         if not self.is_prepared:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edge_client.link import Link
-from edge_client.session import OF_ONE_RUN, Work
+from edge_client.session import OF_ONE_RUN
 from edge_client.session_events import (
     DropUplink,
     EndTrainer,
@@ -17,6 +17,7 @@ from edge_client.session_events import (
     Send,
     TrainerFailed,
 )
+from edge_client.waiting import Work
 from tests.edge_client.session_driver import HEARTBEAT_S, READY, RUN, Client, exit_code, refusal, welcome
 from wire.exit_codes import ExitCode
 from wire.messages import Decline, Finish, Goodbye, Ping, RefusalCode, Standby

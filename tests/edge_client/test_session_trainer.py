@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edge_client.session import MAX_TRAINER_RESTARTS, Work
+from edge_client.session import MAX_TRAINER_RESTARTS
 from edge_client.session_events import (
     Exit,
     Instruction,
@@ -15,6 +15,7 @@ from edge_client.session_events import (
     TrainerDied,
     TrainerFailed,
 )
+from edge_client.waiting import Work
 from tests.edge_client.session_driver import READY, RUN, Client, exit_code, task, welcome
 from wire.exit_codes import ExitCode
 from wire.messages import Finish, Ping

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import msgspec
+from collections.abc import Callable
 
-from edge_client.session import Work
+import msgspec
+import pytest
+
+from edge_client.link import Link
 from edge_client.session_events import (
     DropUplink,
     HaltTrainer,
     Instruction,
     LinkLost,
+    OpenLink,
     Permitted,
     Prepared,
     RestartTrainer,
@@ -17,10 +21,12 @@ from edge_client.session_events import (
     Send,
     SendUplink,
     StartTask,
+    Ticked,
     TrainerDied,
 )
-from tests.edge_client.session_driver import HEARTBEAT_S, READY, RUN, Client, task, welcome
-from wire.messages import Ack, Ping
+from edge_client.waiting import Work
+from tests.edge_client.session_driver import HEARTBEAT_S, LARGE, READY, RUN, Client, task, welcome
+from wire.messages import Ack, Ping, Pong, Standby
 
 OTHERS = msgspec.structs.replace(READY, num_train=7, class_counts=[3, 4])
 
@@ -112,3 +118,79 @@ def test_they_are_announced_ahead_of_the_uplink_that_is_measured_by_them() -> No
     client.work(2)
     client.made(round=2)
     assert come_back(client)[-2:] == [SendUplink(), Send(OTHERS)]
+
+
+# What people are told of a wait that goes on
+
+
+def notes(client: Client, until: float) -> list[tuple[float, str]]:
+    """Let time pass, with a coordinator that is heard; return what people are told, and when."""
+    told = []
+    while (client.session.next_wakeup() or 0.0) <= until:
+        found = client.tick()
+        told += [(client.at, instruction.text) for instruction in found if isinstance(instruction, Say)]
+        if client.current_link() is Link.UP:
+            client.hear(Pong())
+    return told
+
+
+def test_a_dead_coordinator_is_told_of_every_30_s_with_the_last_reason() -> None:
+    client = Client().prepare()
+    client.at = 100.0
+    client.cut("nobody listens")
+    silent = "no welcome from the coordinator"
+    (_, first), *others = notes(client, 160.0)
+    assert first == f"{silent}; trying again, at most every 20 s"
+    assert others == [
+        (130.0, f"still waiting, after 30 s, for the coordinator: {silent}"),
+        (160.0, f"still waiting, after 60 s, for the coordinator: {silent}"),
+    ]
+    assert len(notes(client, 100.0 + 3600.0)) == 118
+
+
+def test_after_a_welcome_a_wait_begins_anew() -> None:
+    client = Client().prepare()
+    client.at = 29.0
+    client.cut()
+    assert len(notes(client, 58.0)) == 1
+    while OpenLink() not in client.tick():
+        pass
+    client.hear(welcome())
+    joined_at = client.at
+    assert notes(client, joined_at + 29.9) == []
+    assert notes(client, joined_at + 30.0) == [(joined_at + 30.0, "still waiting, after 30 s, for the next task")]
+
+
+def stand_by(client: Client) -> None:
+    client.feed(Ticked)
+    client.hear(Standby(15.0))
+
+
+@pytest.mark.parametrize(
+    ("begin", "what"),
+    [
+        (stand_by, "the next run"),
+        (lambda client: client.join(), "the trainer to load data and model"),
+        (lambda client: client.prepare(), "the next task"),
+        (lambda client: client.work(), "the trainer to do its task"),
+        (lambda client: client.hold(LARGE), "the coordinator to take the update"),
+        (lambda client: wait_for(client.work(), "night"), "night"),
+    ],
+)
+def test_every_wait_says_what_it_is_for(begin: Callable[[Client], object], what: str) -> None:
+    client = Client(once=False)
+    begin(client)
+    assert notes(client, 60.0) == [
+        (30.0, f"still waiting, after 30 s, for {what}"),
+        (60.0, f"still waiting, after 60 s, for {what}"),
+    ]
+
+
+def test_a_client_that_goes_from_one_thing_to_the_next_tells_of_no_wait() -> None:
+    client = Client().prepare()
+    for round in range(1, 20):
+        client.at += 20.0
+        client.work(round)
+        client.made(round=round)
+        client.hear(Ack(RUN, round, 0))
+    assert notes(client, client.at + 29.0) == []

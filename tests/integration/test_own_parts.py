@@ -51,13 +51,13 @@ OWN = ("method.name=hermit", "model.name=wide-mlp", "data.dataset=blobs", "data.
 @pytest.fixture
 def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Install a distribution as pip would: a module, and a folder that tells of it."""
-    site = tmp_path / "site"
-    about = site / "tiny_parts-0.1.dist-info"
+    packages = tmp_path / "packages"
+    about = packages / "tiny_parts-0.1.dist-info"
     about.mkdir(parents=True)
-    (site / "tiny_parts.py").write_text(PARTS)
+    (packages / "tiny_parts.py").write_text(PARTS)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: tiny-parts\nVersion: 0.1\n")
     (about / "entry_points.txt").write_text(ENTRY_POINTS)
-    monkeypatch.syspath_prepend(site)
+    monkeypatch.syspath_prepend(packages)
     installed.cache_clear()
     yield
     installed.cache_clear()

@@ -15,8 +15,8 @@ RAY_WAIT_S = 110.0
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed (extra `ray`)")
 
 
-def simulate(pairs: PairsRun, engine: str) -> Coordinator:
-    return pairs.processes.coordinator("simulate", "--config", pairs.config_path, "--engine", engine, name=engine)
+def simulate(pairs: PairsRun, executor: str) -> Coordinator:
+    return pairs.processes.coordinator("simulate", "--config", pairs.config_path, "--executor", executor, name=executor)
 
 
 @needs_ray

@@ -16,13 +16,24 @@ from wire.sockets.lean import keep_openssl_out
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+WINDOWS = "expected Linux or macOS, got Windows: use protoedge within WSL2 (https://learn.microsoft.com/windows/wsl)"
 
 
-def run_command(command: Callable[[], int]) -> int:
-    """Run a command and return its exit code; a signal before the daemon handles its own ends quietly as well."""
+def run_command(command: Callable[[], int], ignored: Sequence[str] = ()) -> int:
+    """Run a command and return its exit code.
+
+    A signal before the daemon handles its own ends quietly as well, one that is `ignored` does nothing. Where the
+    daemons cannot run this is said in a line, before anything is imported that is not there.
+    """
+    if sys.platform == "win32":
+        print(WINDOWS, file=sys.stderr)
+        return ExitCode.BAD_CONFIG
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _leave)
+    for name in ignored:
+        signal.signal(signal.Signals[name], signal.SIG_IGN)
     try:
         try:
             keep_openssl_out()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -35,6 +36,14 @@ def test_this_device_could_take_part(tmp_path: Path) -> None:
     assert [name for name, finding in findings.items() if finding.code != ExitCode.FINISHED] == []
     assert f"free in {tmp_path}" in findings["disk"].told
     assert not any(finding.told.startswith("unknown") for finding in findings.values())
+
+
+def test_where_the_system_does_not_tell_which_cores_are_usable_all_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert examined(tmp_path)["cpu"].told.endswith(f", {os.cpu_count()} cores usable")
 
 
 def test_a_library_that_is_too_old_or_cannot_encrypt_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,40 @@
+"""How both commands begin where the daemons cannot run."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from wire.exit_codes import ExitCode
+from wire.sockets.command import WINDOWS, run_command
+
+WITHOUT = """
+import signal, sys
+sys.platform = "win32"
+for name in ("fcntl", "resource", "select"):
+    sys.modules[name] = None
+for name in ("SIGUSR1", "SIGUSR2", "SIGKILL", "SIGSTOP", "SIGCONT"):
+    delattr(signal, name)
+from {package}.cli import main
+sys.exit(main(["--version"]))
+"""
+
+
+@pytest.mark.parametrize("package", ["coordinator", "edge_client"])
+def test_on_windows_a_command_says_where_it_runs_and_imports_nothing_that_is_not_there(package: str) -> None:
+    script = WITHOUT.format(package=package)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (ExitCode.BAD_CONFIG, "", f"{WINDOWS}\n")
+
+
+def test_elsewhere_it_runs_and_signals_that_are_ignored_end_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    handlers: dict[int, object] = {}
+    monkeypatch.setattr(signal, "signal", handlers.__setitem__)
+    for platform in ("linux", "darwin"):
+        monkeypatch.setattr(sys, "platform", platform)
+        assert run_command(lambda: 4, ignored=["SIGUSR1"]) == 4
+    assert set(handlers) == {signal.SIGINT, signal.SIGTERM, signal.SIGUSR1}
+    assert handlers[signal.SIGUSR1] is signal.SIG_IGN
