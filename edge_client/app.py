@@ -48,7 +48,6 @@ from wire.sockets.pipe import Frames, end_with_parent
 from wire.sockets.service import ServiceManager
 from wire.sockets.signals import run_daemon
 from wire.sockets.zeromq import Dealer, Loss, mismatch
-from wire.timing import split_timing
 from wire.version import PROTOCOL_VERSION
 
 OUTPUT_LOG = "trainer.log"
@@ -354,7 +353,7 @@ class ClientApp:
 
     def _on_made(self, frames: Frames) -> None:
         """Take what the trainer says."""
-        message, _ = decode(split_timing(frames)[0], commands.COMMANDS, PIPE_BYTES)
+        message, _ = decode(frames[:2], commands.COMMANDS, PIPE_BYTES)  # an update has its timing behind it
         now = self._loop.time()
         if isinstance(message, Update):
             self._uplink = frames

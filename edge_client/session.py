@@ -168,7 +168,8 @@ class Session:
         if should_halt != self.is_halted:
             self.is_halted = should_halt
             found.append(HaltTrainer(should_halt))
-        self._wait.look(*self._awaited(), event.at)
+        is_up = self._link.state is Link.UP
+        self._wait.look((self.waits_for or self.work) if is_up else "the coordinator", event.at)
         return found
 
     def next_wakeup(self) -> float | None:
@@ -176,14 +177,9 @@ class Session:
         of_link = self._link.next_wakeup()
         return None if of_link is None else min(of_link, self._wait.note_at)
 
-    def _awaited(self) -> tuple[str, str]:
-        """Return what is waited for, and why that has not come where it is known."""
-        if self.link is not Link.UP:
-            return "the coordinator", self._link.why_down
-        return self.waits_for or self.work.value, ""
-
     def _on_tick(self, event: Ticked) -> Iterable[Instruction]:
-        return [*map(Say, self._wait.note(event.at)), *self._tick_link(event.at)]
+        why_down = "" if self.link is Link.UP else self._link.why_down
+        return [*map(Say, self._wait.note(event.at, why_down)), *self._tick_link(event.at)]
 
     def _tick_link(self, at: float) -> list[Instruction]:
         due = self._link.due(at)

@@ -24,23 +24,22 @@ class Wait:
 
     def __init__(self) -> None:
         self.note_at = math.inf
-        self._what = ""
-        self._why = ""
+        self._what: Work | str = ""
         self._since = 0.0
 
-    def look(self, what: str, why: str, at: float) -> None:
-        """Take what is waited for at `at`, and why that has not come where it is known; another `what` begins anew."""
+    def look(self, what: Work | str, at: float) -> None:
+        """Take what is waited for at `at`; another than before begins anew."""
         if what != self._what:
             self._what, self._since, self.note_at = what, at, at + NOTE_EVERY_S
-        self._why = why
 
-    def note(self, at: float) -> list[str]:
-        """Return the line that is due now, if one is."""
+    def note(self, at: float, why: str = "") -> list[str]:
+        """Return the line that is due now, if one is, with why what is waited for has not come if that is known."""
         if at < self.note_at:
             return []
         self.note_at = at + NOTE_EVERY_S
-        why = f": {self._why}" if self._why else ""
-        return [f"still waiting, after {in_words(at - self._since)}, for {self._what}{why}"]
+        what = self._what.value if isinstance(self._what, Work) else self._what
+        told = f"still waiting, after {in_words(at - self._since)}, for {what}"
+        return [f"{told}: {why}" if why else told]
 
 
 def in_words(duration_s: float) -> str:

@@ -6,23 +6,23 @@ import math
 
 import pytest
 
-from edge_client.waiting import Wait, in_words
+from edge_client.waiting import Wait, Work, in_words
 
 
 def test_a_wait_is_told_of_every_30_s_with_its_latest_reason() -> None:
     wait = Wait()
-    wait.look("the coordinator", "nobody listens", 10.0)
-    assert (wait.note(39.9), wait.note_at) == ([], 40.0)
-    assert wait.note(40.0) == ["still waiting, after 30 s, for the coordinator: nobody listens"]
-    wait.look("the coordinator", "no route", 41.0)
-    assert (wait.note(69.9), wait.note_at) == ([], 70.0)
-    assert wait.note(70.0) == ["still waiting, after 60 s, for the coordinator: no route"]
+    wait.look("the coordinator", 10.0)
+    assert (wait.note(39.9, "nobody listens"), wait.note_at) == ([], 40.0)
+    assert wait.note(40.0, "nobody listens") == ["still waiting, after 30 s, for the coordinator: nobody listens"]
+    wait.look("the coordinator", 41.0)
+    assert (wait.note(69.9, "no route"), wait.note_at) == ([], 70.0)
+    assert wait.note(70.0, "no route") == ["still waiting, after 60 s, for the coordinator: no route"]
 
 
 def test_another_thing_to_wait_for_begins_anew() -> None:
     wait = Wait()
-    wait.look("the coordinator", "nobody listens", 0.0)
-    wait.look("the next run", "", 29.0)
+    wait.look("the coordinator", 0.0)
+    wait.look(Work.NONE, 29.0)
     assert wait.note(30.0) == []
     assert wait.note(59.0) == ["still waiting, after 30 s, for the next run"]
 
