@@ -187,6 +187,8 @@ def _check_config(args: argparse.Namespace) -> int:
     from models.data import dataset_classes
 
     config.spec("", dataset_classes(config.data))
+    for told in config.modules_not_here():
+        print(f"coordinator: {told}", file=sys.stderr)
     print(config.to_toml(), end="")
     return ExitCode.FINISHED
 
