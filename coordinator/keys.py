@@ -140,7 +140,7 @@ def _has_keys(folder: Path) -> bool:
 
 
 def _no_keys(folder: Path) -> ConfigError:
-    told = f"there are no coordinator's keys in {folder.absolute()}"
+    told = f"expected the coordinator's keys there, and there are none in {folder.absolute()}"
     advice = "start the command where they are, or, for a new coordinator, `coordinator keys init` makes some"
     return ConfigError(f"[transport] keys = {str(folder)!r}: {told}; {advice}")
 

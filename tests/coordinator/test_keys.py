@@ -105,7 +105,7 @@ def test_a_folder_without_keys_is_not_the_coordinators(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str]
 ) -> None:
     line = keys(capsys, *arguments, code=ExitCode.BAD_CONFIG)
-    assert f"there are no coordinator's keys in {tmp_path / 'coordinator-keys'}; start the command where they" in line
+    assert f"there are none in {tmp_path / 'coordinator-keys'}; start the command where they are" in line
     assert not list(tmp_path.iterdir())
 
 
