@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
             origin.add_argument("--resume-last", action="store_true", help=last)
     own = "the settings of one that stands, such as service.toml; --set overrides them where no run is named"
     serve.add_argument("--settings", type=Path, metavar="FILE", help=own)
-    serve.add_argument("--allow-open-keys", action="store_true", help="take a key file that others may read")
+    _add_allow_open_keys(serve)
     for command in (serve, loopback):
         live = f"serve a live page of the run, for this machine alone unless told otherwise (default: {DASHBOARD})"
         command.add_argument("--dashboard", nargs="?", const=DASHBOARD, metavar="ADDR", help=live)
@@ -124,11 +124,17 @@ def _add_keys(parser: argparse.ArgumentParser) -> None:
     made = {name: commands.add_parser(name, help=summary, description=summary) for name, summary in summaries.items()}
     for command in made.values():
         _add_settings(command)
+        _add_allow_open_keys(command)
     for command in (made["enroll"], made["revoke"]):
         command.add_argument("client", metavar="CLIENT_ID", help="its [client] id")
     enroll = made["enroll"]
     enroll.add_argument("public_key", metavar="PUBLIC_KEY", help="what `edge-client keys init` printed on the device")
     enroll.add_argument("--expires", default="", metavar="WHEN", help="from then on it is refused, such as 2027-01-31")
+
+
+def _add_allow_open_keys(parser: argparse.ArgumentParser) -> None:
+    summary = "take a key file that others may read, and a list of clients that they may write"
+    parser.add_argument("--allow-open-keys", action="store_true", help=summary)
 
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:
@@ -182,6 +188,8 @@ def _check_config(args: argparse.Namespace) -> int:
     from models.data import dataset_classes
 
     config.spec("", dataset_classes(config.data))
+    for told in config.modules_not_here():
+        print(f"coordinator: {told}", file=sys.stderr)
     print(config.to_toml(), end="")
     return ExitCode.FINISHED
 
@@ -240,15 +248,15 @@ def _keys(args: argparse.Namespace) -> int:
     from coordinator import keys
 
     config, _ = _load(args.config, args.set)
-    folder = Path(config.transport.keys).expanduser()
+    folder, allow_open = Path(config.transport.keys).expanduser(), args.allow_open_keys
     if args.action == "init":
-        print(keys.init(folder))
+        print(keys.init(folder, allow_open))
     elif args.action == "enroll":
-        print(keys.enroll(folder, args.client, args.public_key, args.expires, time.time()))
+        print(keys.enroll(folder, args.client, args.public_key, args.expires, time.time(), allow_open))
     elif args.action == "revoke":
-        print(keys.revoke(folder, args.client))
-    elif listed := keys.listing(folder, time.time()):
-        print(listed)
+        print(keys.revoke(folder, args.client, allow_open))
+    else:
+        print(keys.listing(folder, time.time(), allow_open))
     return ExitCode.FINISHED
 
 

@@ -18,6 +18,7 @@ from models.nets import NET_NAMES
 from models.nets.backbone import check_file
 from models.partition import PARTITIONS
 from models.privacy import check_noise
+from models.registry import is_here
 from models.settings import (
     ADDRESS_FORM,
     NAME_FORM,
@@ -201,6 +202,13 @@ class RunConfig(Section, frozen=True):
             tasks=self.tasks,
             privacy=self.privacy,
         )
+
+    def modules_not_here(self) -> list[str]:
+        """Return a line for each part whose module cannot be found here, as the coordinator of `serve` needs none."""
+        named = [("[data] dataset", self.data.dataset), ("[data] partition", self.data.partition)]
+        named += [("[model] name", self.model.name), *(("[model] names", name) for name in self.model.names)]
+        told = "there is no such module here; loopback, simulate and every device need it"
+        return [f"{key} = {name!r}: {told}" for key, name in named if not is_here(name)]
 
     def to_toml(self) -> str:
         """Return the whole config as TOML; `load` reads the same config from it."""

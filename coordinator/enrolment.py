@@ -6,7 +6,7 @@
     revoked = false
 
 A revoked entry stays, so that its key is refused by name. A client has one key: the next one replaces it. So a list
-with entries does not become empty: where the file is gone or has none, somebody is about to write it.
+with entries does not become empty: one that is gone or has none is a fault, and so is one that others may write.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import tomli_w
 from coordinator.run_folder import write_whole
 from models.settings import NAME_FORM, is_plain_name, read_toml
 from models.spec import ConfigError
-from wire.sockets.keys import KEY_FORM, is_key
+from wire.sockets.keys import KEY_FORM, OTHERS_WRITE, KeyFileError, is_key, see_barred
 
 NOT_ENROLLED, REVOKED, EXPIRED = "not_enrolled", "revoked", "expired"
 
@@ -49,16 +49,17 @@ class Verdict(NamedTuple):
 class Enrolment:
     """The list; `judge` goes by the file as it is now."""
 
-    def __init__(self, path: Path | None, clock: Callable[[], float] = time.time) -> None:
-        """Read the file; none is an empty list.
+    def __init__(self, path: Path | None, allow_open: bool = False, clock: Callable[[], float] = time.time) -> None:
+        """Read the file; without a path the list is empty.
 
         Raises:
-            ConfigError: it is no enrolment list.
+            ConfigError: as of `read_entries`.
         """
         self._path = path
+        self._allow_open = allow_open
         self._clock = clock
         self._seen = _version(path) if path is not None else None
-        self._take(read_entries(path) if path is not None else {})
+        self._take(read_entries(path, allow_open) if path is not None else {})
         self.fault = self._fault_of_none()
 
     @classmethod
@@ -82,12 +83,12 @@ class Enrolment:
         return Verdict(client)
 
     def _reread(self) -> None:
-        """Take the file as it is now; no list, or none any more, changes nothing, and `fault` says so."""
+        """Take the file as it is now; one that is no list, gone or open to others changes nothing, and is a `fault`."""
         if self._path is None or (version := _version(self._path)) == self._seen:
             return
         self._seen = version
         try:
-            entries = read_entries(self._path)
+            entries = read_entries(self._path, self._allow_open)
             if self._entries and not entries:
                 expected = "expected an entry for each client, also for those that are to stay out (revoked = true)"
                 raise ConfigError(f"{self._path}: {expected}, got none")
@@ -105,18 +106,13 @@ class Enrolment:
         self._owners = {entry.public_key: client for client, entry in entries.items()}
 
 
-def read_entries(path: Path) -> dict[str, Entry]:
-    """Return a list's entries by client id; no file is no entries.
+def read_entries(path: Path, allow_open: bool = False) -> dict[str, Entry]:
+    """Return a list's entries by client id.
 
     Raises:
-        ConfigError: it is no enrolment list.
+        ConfigError: it is no enrolment list, is gone, or others may write it or its folder (unless `allow_open`).
     """
-    try:
-        path.stat()
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise ConfigError(f"{path}: expected to read the enrolment list, got {error.strerror}") from None
+    _see_usable(path, allow_open)
     entries = {client: _entry(path, client, table) for client, table in read_toml(path).items()}
     owners: dict[str, str] = {}
     for client, entry in entries.items():
@@ -127,12 +123,12 @@ def read_entries(path: Path) -> dict[str, Entry]:
 
 
 def write_entries(path: Path, entries: Mapping[str, Entry]) -> None:
-    """Replace a list, whole or not at all."""
+    """Replace a list, whole or not at all; it and a folder made for it are their owner's alone to write."""
     for client, entry in entries.items():
         _check(path, client, entry)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, [tomli_w.dumps(msgspec.to_builtins(entries)).encode()])
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        write_whole(path, [tomli_w.dumps(msgspec.to_builtins(entries)).encode()], mode=0o644)
     except OSError as error:
         raise ConfigError(f"{path}: expected to write the enrolment list, got {error.strerror}") from None
 
@@ -145,6 +141,21 @@ def expires_at(text: str) -> float:
     """
     moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
     return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
+
+
+def _see_usable(path: Path, allow_open: bool) -> None:
+    """Raise ConfigError for a list that is not there, or that others than its owner may write or replace."""
+    barred = 0 if allow_open else OTHERS_WRITE
+    try:
+        see_barred(path, barred, "an enrolment list that its owner alone may write", "chmod go-w")
+        see_barred(path.parent, barred, "a folder that its owner alone may write in", "chmod go-w")
+    except KeyFileError as error:
+        raise ConfigError(str(error)) from None
+    except FileNotFoundError:
+        advice = f"put it back from a backup, or, to enroll every client anew, begin an empty one: touch {path}"
+        raise ConfigError(f"{path}: expected the enrolment list, which is gone; {advice}") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: expected to read the enrolment list, got {error.strerror}") from None
 
 
 def _entry(path: Path, client: str, table: Mapping[str, Any]) -> Entry:
@@ -170,9 +181,9 @@ def _check(path: Path, client: str, entry: Entry) -> None:
 
 
 def _version(path: Path) -> tuple[int, ...] | None:
-    """Return what changes with a file's content, None if there is none."""
+    """Return what changes with a file's content and with who may write it, None if there is none."""
     try:
-        found = path.stat()
+        found, folder = path.stat(), path.parent.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode, folder.st_mode

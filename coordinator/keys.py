@@ -1,6 +1,7 @@
 """The coordinator's keys: its own, in a file, and those of its clients; and the commands that keep both.
 
-Both are in one folder, `[transport] keys`: `coordinator.secret` and `clients.toml` (see `enrolment`).
+Both are in one folder, `[transport] keys`: `coordinator.secret` and `clients.toml` (see `enrolment`). The list is made
+first, so that one which is missing beside a secret key was lost.
 """
 
 from __future__ import annotations
@@ -40,11 +41,10 @@ def load_keys(transport: TransportSection, allow_open: bool) -> Keys | None:
     try:
         own = read_secret(folder / SECRET_FILE, allow_open)
     except FileNotFoundError:
-        expected = "expected the coordinator's keys there, which `coordinator keys init` makes"
-        raise ConfigError(f"[transport] keys = {transport.keys!r}: {expected}") from None
+        raise _no_keys(folder) from None
     except KeyFileError as error:
         raise ConfigError(str(error)) from None
-    return Keys(own, Enrolment(folder / CLIENTS_FILE))
+    return Keys(own, Enrolment(folder / CLIENTS_FILE, allow_open))
 
 
 class ThrowAwayKeys(NamedTuple):
@@ -61,23 +61,31 @@ def throw_away_keys(clients: Iterable[str]) -> ThrowAwayKeys:
     return ThrowAwayKeys(Keys(make_pair(), enrolment), pairs)
 
 
-def init(folder: Path) -> str:
-    """Make the coordinator's keys unless there are some; return what `client.toml` must say of them."""
+def init(folder: Path, allow_open: bool = False) -> str:
+    """Make the coordinator's keys unless there are some; return what `client.toml` must say of them.
+
+    Raises:
+        ConfigError: those that are there cannot be used, or have lost their list; or none can be made.
+    """
+    path = folder / CLIENTS_FILE
+    if _has_keys(folder) or path.exists():
+        read_entries(path, allow_open)
+    else:
+        write_entries(path, {})
     try:
-        own = keep_secret(folder / SECRET_FILE)
+        own = keep_secret(folder / SECRET_FILE, allow_open)
     except KeyFileError as error:
         raise ConfigError(str(error)) from None
     return f'[coordinator]\npublic_key = "{own.public}"'
 
 
-def enroll(folder: Path, client: str, public_key: str, expires: str, now_s: float) -> str:
+def enroll(folder: Path, client: str, public_key: str, expires: str, now_s: float, allow_open: bool = False) -> str:
     """Let a client in by this key, and by no other that it had; return what was done.
 
     Raises:
-        ConfigError: the key is another client's, the list cannot be read or written, or the key's end has passed.
+        ConfigError: the key is another client's, the list cannot be used or written, or the key's end has passed.
     """
-    path = folder / CLIENTS_FILE
-    entries = read_entries(path)
+    path, entries = _list_in(folder, allow_open)
     owner = next((other for other, entry in entries.items() if entry.public_key == public_key), client)
     if owner != client:
         raise ConfigError(f"{path}: expected a key that nobody has, got that of {owner}")
@@ -87,21 +95,54 @@ def enroll(folder: Path, client: str, public_key: str, expires: str, now_s: floa
     return f"{client} is enrolled" + (" with a new key" if replaced else "") + (f" until {expires}" if expires else "")
 
 
-def revoke(folder: Path, client: str) -> str:
-    """Let a client in no longer; return what was done."""
-    path = folder / CLIENTS_FILE
-    entries = read_entries(path)
+def revoke(folder: Path, client: str, allow_open: bool = False) -> str:
+    """Let a client in no longer; return what was done.
+
+    Raises:
+        ConfigError: there is no such client, or the list cannot be used or written.
+    """
+    path, entries = _list_in(folder, allow_open)
     if client not in entries:
         raise ConfigError(f"{path}: unknown client {client!r}; {nearest(client, entries)}")
     write_entries(path, {**entries, client: msgspec.structs.replace(entries[client], revoked=True)})
     return f"{client} is revoked"
 
 
-def listing(folder: Path, now_s: float) -> str:
-    """Return a line for each client: its key, and whether that counts."""
-    entries = read_entries(folder / CLIENTS_FILE)
-    width = max(map(len, entries), default=0)
+def listing(folder: Path, now_s: float, allow_open: bool = False) -> str:
+    """Return a line for each client: its key, and whether that counts.
+
+    Raises:
+        ConfigError: the list cannot be used.
+    """
+    _, entries = _list_in(folder, allow_open)
+    if not entries:
+        return "nobody is enrolled"
+    width = max(map(len, entries))
     return "\n".join(f"{name:<{width}}  {entry.public_key}  {_state(entry, now_s)}" for name, entry in entries.items())
+
+
+def _list_in(folder: Path, allow_open: bool) -> tuple[Path, dict[str, Entry]]:
+    """Return the list of the coordinator whose keys are in a folder, and where it is."""
+    if not _has_keys(folder):
+        raise _no_keys(folder)
+    path = folder / CLIENTS_FILE
+    return path, read_entries(path, allow_open)
+
+
+def _has_keys(folder: Path) -> bool:
+    try:
+        (folder / SECRET_FILE).stat()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise ConfigError(f"{folder}: expected a folder for the coordinator's keys, got {error.strerror}") from None
+    return True
+
+
+def _no_keys(folder: Path) -> ConfigError:
+    told = f"expected the coordinator's keys there, and there are none in {folder.absolute()}"
+    advice = "start the command where they are, or, for a new coordinator, `coordinator keys init` makes some"
+    return ConfigError(f"[transport] keys = {str(folder)!r}: {told}; {advice}")
 
 
 def _check_end(expires: str, now_s: float) -> None:

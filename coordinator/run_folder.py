@@ -202,10 +202,11 @@ def _what_is_at(path: Path) -> str:
     return "a file" if path.exists() else "nothing"
 
 
-def write_whole(path: Path, content: Iterable[bytes]) -> None:
-    """Replace a file so that a crash leaves the old or the new one, both on disk."""
+def write_whole(path: Path, content: Iterable[bytes], mode: int = 0o666) -> None:
+    """Replace a file so that a crash leaves the old or the new one, both on disk; the umask takes from `mode`."""
     draft = path.with_name(f".{path.name}.draft")
-    with draft.open("wb") as file:
+    draft.unlink(missing_ok=True)
+    with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
         file.writelines(content)
         file.flush()
         os.fsync(file.fileno())

@@ -34,6 +34,9 @@ DATASETS = {name: f"models.datasets.{family}:load" for name, family in _FAMILIES
 WHATEVER_IS_THERE = ("npz", "images")
 """Those that are made of any files that lie in `[data] root`; the other ones are published, and known by name."""
 
+_LABELS_END = 2**31
+"""No label is as large as this, whatever the classes are."""
+
 _NAMED_AT_MOST = 5
 """Samples that a note names; it counts them all."""
 
@@ -78,7 +81,7 @@ class Dataset:
     (a net sees them scaled to 0..1), whole token ids [N, length] where `[data] tokens` says so, or `SampleFiles`.
     Rows from `test_from` on, if it is set, are the global test set and belong to no client; that of an `official`
     split is spread over the clients too where `[data] pool = "all"`. `notes` are for people. `mean` and `std` are those
-    of `[data]`, whatever a factory says.
+    of `[data]`, whatever a factory says. What is refused is said of `origin`, such as a file, if it is set.
     """
 
     x: np.ndarray | SampleFiles
@@ -89,6 +92,7 @@ class Dataset:
     notes: list[str] = field(default_factory=list)
     mean: Sequence[float] = ()
     std: Sequence[float] = ()
+    origin: str = ""
 
     def labels(self, config: DataConfig) -> Labels:
         """Return what a partition needs to know of this data set."""
@@ -233,7 +237,7 @@ def load_client_data(spec: RunSpec, index: int) -> ClientData:
     return ClientParts(spec).client(index)
 
 
-def whole_labels(y: np.ndarray, classes: Sequence[str] | None, where: str = "[data]") -> np.ndarray:
+def whole_labels(y: np.ndarray, classes: Sequence[str] | None, where: str) -> np.ndarray:
     """Return labels as int64; each must be a whole number, not negative, and an id of the label map if one is given.
 
     Raises:
@@ -241,10 +245,9 @@ def whole_labels(y: np.ndarray, classes: Sequence[str] | None, where: str = "[da
     """
     if y.ndim != 1 or y.dtype.kind not in "buif":
         raise ConfigError(f"{where} y must be whole numbers [N], got {y.dtype} {list(y.shape)}")
+    end = _LABELS_END if classes is None else len(classes)
     with np.errstate(invalid="ignore"):
-        bad = ~(y >= 0) | (y != np.floor(y.astype(np.float64)))
-        if classes is not None:
-            bad |= y >= len(classes)
+        bad = ~((y >= 0) & (y < end)) | (y != np.floor(y.astype(np.float64)))
     if bad.any():
         row = int(np.argmax(bad))
         expected = (
@@ -266,7 +269,7 @@ def _name(config: DataConfig) -> str:
 
 def _checked(made: Dataset, config: DataConfig) -> Dataset:
     """Return the data set with `x` and `y` in their final form, or refuse it in words."""
-    where = f"{_name(config)}:"
+    where = f"{made.origin or _name(config)}:"
     classes = made.classes
     if not isinstance(classes, list) or not classes or not all(isinstance(name, str) for name in classes):
         raise ConfigError(f"{where} classes must be a list of names, got {classes!r}")
@@ -274,11 +277,11 @@ def _checked(made: Dataset, config: DataConfig) -> Dataset:
         raise ConfigError(f"{where} each class needs a name of its own, got {classes}")
     if not isinstance(made.x, np.ndarray | SampleFiles) or not isinstance(made.y, np.ndarray):
         raise ConfigError(f"{where} x and y must be arrays, got {type(made.x).__name__} and {type(made.y).__name__}")
-    if len(made.x) != len(made.y):
-        raise ConfigError(f"{where} x and y must have equally many rows, got {len(made.x)} and {len(made.y)}")
-    if made.test_from is not None and not 0 < made.test_from < len(made.y):
-        raise ConfigError(f"{where} test_from must be a row number in 1..{len(made.y) - 1}, got {made.test_from}")
     x, y = _checked_samples(made.x, config, where), whole_labels(made.y, classes, where)
+    if len(x) != len(y):
+        raise ConfigError(f"{where} x and y must have equally many rows, got {len(x)} and {len(y)}")
+    if made.test_from is not None and not 0 < made.test_from < len(y):
+        raise ConfigError(f"{where} test_from must be a row number in 1..{len(y) - 1}, got {made.test_from}")
     return replace(made, x=x, y=y, mean=config.mean, std=config.std)
 
 
@@ -309,10 +312,11 @@ def _as_samples(x: np.ndarray, where: str) -> np.ndarray:
         )
     if x.ndim > 2 and x.dtype in _FULL_SCALE:
         return x[:, None] if x.ndim == 3 else x
-    samples = x.astype(np.float32)
+    with np.errstate(over="ignore"):
+        samples = x.astype(np.float32)
     bad = ~np.isfinite(samples).all(axis=tuple(range(1, samples.ndim)))
     if bad.any():
-        raise ConfigError(f"{where} x must be finite, row {int(np.argmax(bad))} is not")
+        raise ConfigError(f"{where} x must be finite, row {int(np.argmax(bad))} is not as float32")
     return samples[:, None] if x.ndim == 3 else samples
 
 

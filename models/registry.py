@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from models.spec import ConfigError, nearest
@@ -28,6 +29,12 @@ def resolve(kind: str, name: str, known: Mapping[str, Any]) -> Any:
             raise ConfigError(f"unknown {kind} {name!r}; {nearest(name, everything)}")
         target = everything[name]
     return _imported(kind, target) if isinstance(target, str) else target
+
+
+def is_here(name: str) -> bool:
+    """Say whether the package of a `package.module:attribute` can be found, running nothing of it; else True."""
+    package = name.partition(":")[0].partition(".")[0]
+    return ":" not in name or (bool(package) and find_spec(package) is not None)
 
 
 @lru_cache

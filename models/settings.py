@@ -20,7 +20,7 @@ else:
 
 Tables = dict[str, dict[str, Any]]
 
-NAME_FORM = "1 to 64 letters, digits or . _ -, the first a letter or digit"
+NAME_FORM = "1 to 64 letters, digits or . _ -, all of them ASCII, the first a letter or digit"
 ADDRESS_FORM = "host:port, such as 127.0.0.1:7071"
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

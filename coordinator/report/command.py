@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -28,12 +29,12 @@ def report(paths: Sequence[Path], form: str, output: Path | None) -> ExitCode:
     Numbers are printed themselves, unless a file is named; a table always is.
 
     Raises:
-        ConfigError: a run cannot be read, a package is missing, or the file cannot be written.
+        ConfigError: a path has nothing, no run can be read, a package is missing, or the file cannot be written.
     """
     if form == "table":
         print(Results(map(read_result, paths)))
         return ExitCode.FINISHED
-    runs = [read_run(path) for path in paths]
+    runs = _readable(paths)
     if form in EXPORTS:
         for run in runs:
             print(EXPORTS[form](run))
@@ -43,6 +44,23 @@ def report(paths: Sequence[Path], form: str, output: Path | None) -> ExitCode:
         texts = {"html": _pages, "json": to_json, "csv": to_csv}
         print(_written(output or _place(runs), texts[form](runs)))
     return ExitCode.FINISHED
+
+
+def _readable(paths: Sequence[Path]) -> list[Run]:
+    """Return the runs in these folders; beside others, what is no run or has not begun is left out and told."""
+    runs, faults = [], []
+    for path in paths:
+        try:
+            runs.append(read_run(path))
+        except ConfigError as error:
+            if not path.exists():
+                raise
+            faults.append(error)
+    if not runs:
+        raise faults[0]
+    for fault in faults:
+        print(f"coordinator: left out: {fault}", file=sys.stderr)
+    return runs
 
 
 def leave_behind(folder: RunFolder, forms: Sequence[str]) -> Iterator[str]:

@@ -13,18 +13,15 @@ from coordinator.config import RunConfig, read
 from coordinator.run_folder import RunFolder
 from coordinator.service.hosted import Plan
 from coordinator.service.orders import Cancel, Done, ListRuns, Resume, Runs, RunState, Stop, Submit
-from coordinator.service.queue import Entry
+from coordinator.service.queue import MOST_RUNS, Entry
 from coordinator.service.requirements import count_unmet, unmet
 from models.data import dataset_classes
 from models.settings import read_toml
-from models.spec import ConfigError, nearest, read_section
+from models.spec import ConfigError, read_section
 from wire.messages import Message
 
 if TYPE_CHECKING:
     from coordinator.service.daemon import Service
-
-MOST_RUNS = 200
-"""So many are listed, the last ones."""
 
 
 class Clerk:
@@ -77,7 +74,8 @@ class Clerk:
     async def _end(self, run_id: str, reason: str, outcome: str) -> Done:
         entry, hosted = self._entry(run_id), self._service.hosted.get(run_id)
         if hosted is None:
-            raise ConfigError(f"{run_id}: expected a run that goes on, got one that is {entry.state}")
+            advice = f"; `coordinator cancel {run_id}` takes it out of the queue" if entry.state == "queued" else ""
+            raise ConfigError(f"{run_id}: expected a run that goes on, got one that is {entry.state}{advice}")
         hosted.end(reason, outcome)
         await self._service.over(run_id)
         return Done(run_id, self._entry(run_id).outcome)
@@ -98,11 +96,7 @@ class Clerk:
             )
 
     def _entry(self, run_id: str) -> Entry:
-        entry = self._service.queue.get(run_id)
-        if entry is None:
-            known = [entry.run_id for entry in self._service.queue.entries[-MOST_RUNS:]]
-            raise ConfigError(f"unknown run {run_id[:80]!r}; {nearest(run_id, known)}")
-        return entry
+        return self._service.queue.find(run_id)
 
     def _folder(self, run_id: str) -> RunFolder:
         return RunFolder.open(self._service.config.runs / run_id)

@@ -49,19 +49,25 @@ def run_dir(text: str) -> Path:
     """Return the folder of a run that is named by its folder, its id in a service, or its address on this machine.
 
     Raises:
-        ConfigError: it is an address, and no run is behind it.
+        ConfigError: it is an address, and no run is behind it; or the service has runs, and none of this name.
     """
     from pathlib import Path
 
     from coordinator.client_api import default_service
     from coordinator.listener import run_at
-    from coordinator.service.queue import RUNS
-    from models.settings import split_address
+    from coordinator.service.queue import RUNS, Queue
+    from models.settings import is_plain_name, split_address
 
-    hosted = default_service() / RUNS / text
-    if Path(text).exists() or hosted.is_dir():
-        return Path(text) if Path(text).exists() else hosted
-    return run_at(text) if split_address(text.removeprefix("tcp://")) is not None else Path(text)
+    service, path = default_service(), Path(text)
+    if path.exists():
+        return path
+    if (service / RUNS / text).is_dir():
+        return service / RUNS / text
+    if split_address(text.removeprefix("tcp://")) is not None:
+        return run_at(text)
+    if is_plain_name(text) and (queue := Queue(service)).entries:
+        queue.find(text)
+    return path
 
 
 def is_standing(args: argparse.Namespace) -> bool:

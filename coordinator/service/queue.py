@@ -14,12 +14,16 @@ from typing import Literal
 import msgspec
 
 from coordinator.run_folder import RunFolder, write_whole
-from models.spec import ConfigError
+from models.spec import ConfigError, nearest
 
 FILE = "queue.json"
 
 RUNS = "runs"
 """In a service's folder: where its run folders are."""
+
+
+MOST_RUNS = 200
+"""So many are listed or named at once, the last ones."""
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,6 +56,17 @@ class Queue:
     def get(self, run_id: str) -> Entry | None:
         """Return the entry of a run, None if there is no such run."""
         return self._entries.get(run_id)
+
+    def find(self, run_id: str) -> Entry:
+        """Return the entry of a run.
+
+        Raises:
+            ConfigError: there is no such run; the text names the nearest one, or those that there are.
+        """
+        entry = self.get(run_id)
+        if entry is None:
+            raise ConfigError(f"unknown run {run_id[:80]!r}; {nearest(run_id, list(self._entries)[-MOST_RUNS:])}")
+        return entry
 
     def put(self, entry: Entry) -> None:
         """Take up a run at the end, or replace what is known of it; one that is queued anew goes to the end.

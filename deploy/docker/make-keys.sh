@@ -10,7 +10,8 @@ fi
 keys=$1/coordinator-keys address=$2
 shift 2
 
-server_key=$(coordinator keys init --set "transport.keys=$keys" | sed -n 's/^public_key = "\(.*\)"$/\1/p')
+told=$(coordinator keys init --set "transport.keys=$keys")
+server_key=$(echo "$told" | sed -n 's/^public_key = "\(.*\)"$/\1/p')
 index=0
 for folder in "$@"; do
     id=$(basename "$folder")

@@ -42,6 +42,15 @@ def test_check_config_prints_the_effective_config(tmp_path: Path) -> None:
     assert load(path, []) == load(None, ["run.seed=3", "round.fraction=0.5"])
 
 
+def test_check_config_tells_of_modules_that_are_not_here_and_runs_none(tmp_path: Path) -> None:
+    path, (here, gone) = tmp_path / "run.toml", ("own_net:Net", "nope.net:Net")
+    path.write_text(f'[model]\nname = "{here}"\nnames = ["{gone}"]\n')
+    (tmp_path / "own_net.py").write_text("raise SystemExit(9)")
+    done = coordinator("check-config", "--config", path)
+    told = "there is no such module here; loopback, simulate and every device need it"
+    assert (done.returncode, done.stderr) == (ExitCode.FINISHED, f"coordinator: [model] names = {gone!r}: {told}\n")
+
+
 @pytest.mark.parametrize("command", ["serve", "loopback", "check-config"])
 def test_a_bad_config_is_one_line_and_exit_2(tmp_path: Path, command: str) -> None:
     path = tmp_path / "run.toml"

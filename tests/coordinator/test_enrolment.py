@@ -34,11 +34,9 @@ def test_a_list_without_a_file_never_changes() -> None:
     assert Enrolment.of({"one": A}).judge(B).code == "not_enrolled"
 
 
-def test_no_file_is_an_empty_list_until_there_is_one(path: Path) -> None:
-    enrolment = Enrolment(path)
-    assert enrolment.judge(A).code == "not_enrolled"
-    write_entries(path, {"one": Entry(A)})
-    assert enrolment.judge(A) == Verdict("one")
+def test_no_file_is_no_list(path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"clients\.toml: expected the enrolment list, which is gone; put it back"):
+        Enrolment(path)
 
 
 def test_a_change_counts_at_once(path: Path) -> None:
@@ -78,19 +76,46 @@ def test_a_file_that_is_no_list_changes_nothing_and_is_named(path: Path) -> None
     assert enrolment.fault == ""
 
 
-@pytest.mark.parametrize("spoil", [lambda path: path.rename(path.with_name("old")), lambda path: path.write_text("")])
-def test_a_list_that_is_being_written_locks_nobody_out(path: Path, spoil: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (lambda path: path.rename(path.with_name("old")), "expected the enrolment list, which is gone"),
+        (lambda path: path.write_text(""), "expected an entry for each client, .* got none"),
+    ],
+)
+def test_a_list_that_is_lost_or_being_written_locks_nobody_out(
+    path: Path, spoil: Callable[[Path], None], told: str
+) -> None:
     write_entries(path, {"one": Entry(A)})
     enrolment = Enrolment(path)
     spoil(path)
     assert enrolment.judge(A) == Verdict("one")
-    assert re.search("clients.toml: expected an entry for each client, .* got none", enrolment.fault)
+    assert re.search(f"clients.toml: {told}", enrolment.fault)
     write_entries(path, {"one": Entry(A, revoked=True)})
     assert enrolment.judge(A).code == "revoked"
     assert enrolment.fault == ""
 
 
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_a_list_that_others_may_write_by_now_is_told_and_changes_nothing_until_it_is_closed(
+    path: Path, is_folder: bool
+) -> None:
+    write_entries(path, {"one": Entry(A)})
+    enrolment = Enrolment(path)
+    opened = path.parent if is_folder else path
+    os.chmod(opened, 0o777)
+    assert enrolment.judge(A) == Verdict("one")
+    assert f"got mode 777; chmod go-w {opened}" in enrolment.fault
+    path.write_text(f'[two]\npublic_key = "{B}"')
+    assert enrolment.judge(B).code == "not_enrolled"
+    assert Enrolment(path, allow_open=True).judge(B) == Verdict("two")
+    os.chmod(opened, 0o755)
+    assert enrolment.judge(B) == Verdict("two")
+    assert enrolment.fault == ""
+
+
 def test_a_list_of_nobody_is_told_of_until_somebody_is_enrolled(path: Path) -> None:
+    write_entries(path, {})
     enrolment = Enrolment(path)
     assert enrolment.judge(A).code == "not_enrolled"
     assert "clients.toml: nobody is enrolled" in enrolment.fault

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import stat
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from wire.exit_codes import ExitCode
 from wire.sockets.keys import is_key
 
 A, B = "a" * 64, "b" * 64
+CLIENTS = Path("coordinator-keys/clients.toml")
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +50,8 @@ def test_the_folder_is_that_of_the_config(capsys: pytest.CaptureFixture[str], tm
 
 
 def test_clients_are_enrolled_listed_and_revoked(capsys: pytest.CaptureFixture[str]) -> None:
-    assert keys(capsys, "list") == ""
+    keys(capsys, "init")
+    assert keys(capsys, "list") == "nobody is enrolled\n"
     assert keys(capsys, "enroll", "client-00", A) == "client-00 is enrolled\n"
     assert keys(capsys, "enroll", "b", B, "--expires", "2101-01-31") == "b is enrolled until 2101-01-31\n"
     assert keys(capsys, "list") == f"client-00  {A}  enrolled\nb          {B}  enrolled until 2101-01-31\n"
@@ -71,11 +75,72 @@ def test_clients_are_enrolled_listed_and_revoked(capsys: pytest.CaptureFixture[s
 def test_what_cannot_be_done_is_one_line(
     capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
+    keys(capsys, "init")
     keys(capsys, "enroll", "client-00", A)
     line = keys(capsys, *arguments, code=ExitCode.BAD_CONFIG)
     assert message in line
     assert line.startswith("coordinator: ")
     assert line.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [["enroll", "client-09", B], ["revoke", "client-00"], ["list"], ["init"]])
+def test_a_list_that_is_gone_is_never_begun_anew_by_itself(
+    capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    keys(capsys, "init")
+    keys(capsys, "enroll", "client-00", A)
+    CLIENTS.unlink()
+    line = keys(capsys, *arguments, code=ExitCode.BAD_CONFIG)
+    assert "clients.toml: expected the enrolment list, which is gone; put it back from a backup, or" in line
+    assert line.count("\n") == 1
+    assert not CLIENTS.exists()
+    with pytest.raises(ConfigError, match="which is gone"):
+        load_keys(TransportSection(), allow_open=False)
+    CLIENTS.touch(0o644)
+    assert keys(capsys, "enroll", "client-09", B) == "client-09 is enrolled\n"
+
+
+@pytest.mark.parametrize("arguments", [["enroll", "client-09", B], ["revoke", "client-00"], ["list"]])
+def test_a_folder_without_keys_is_not_the_coordinators(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str]
+) -> None:
+    line = keys(capsys, *arguments, code=ExitCode.BAD_CONFIG)
+    assert f"there are none in {tmp_path / 'coordinator-keys'}; start the command where they are" in line
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_secret_key_that_is_gone_is_made_anew_and_the_list_stays(capsys: pytest.CaptureFixture[str]) -> None:
+    first = keys(capsys, "init")
+    keys(capsys, "enroll", "client-00", A)
+    Path("coordinator-keys/coordinator.secret").unlink()
+    assert keys(capsys, "init") != first
+    assert keys(capsys, "list") == f"client-00  {A}  enrolled\n"
+
+
+@pytest.mark.parametrize("path", [CLIENTS, CLIENTS.parent])
+@pytest.mark.parametrize("bits", [0o020, 0o002])
+def test_a_list_that_others_may_write_is_refused_unless_that_is_allowed(
+    capsys: pytest.CaptureFixture[str], path: Path, bits: int
+) -> None:
+    keys(capsys, "init")
+    mode = stat.S_IMODE(path.stat().st_mode) | bits
+    os.chmod(path, mode)
+    told = f"its owner alone may write.*, got mode {mode:o}; chmod go-w {path}, or allow it with --allow-open-keys"
+    with pytest.raises(ConfigError, match=told):
+        load_keys(TransportSection(), allow_open=False)
+    assert re.search(told, keys(capsys, "enroll", "client-00", A, code=ExitCode.BAD_CONFIG))
+    assert load_keys(TransportSection(), allow_open=True) is not None
+    assert keys(capsys, "enroll", "client-00", A, "--allow-open-keys") == "client-00 is enrolled\n"
+
+
+def test_what_is_made_is_its_owners_alone_to_write_whatever_the_umask(capsys: pytest.CaptureFixture[str]) -> None:
+    mask = os.umask(0)
+    try:
+        keys(capsys, "init")
+        keys(capsys, "enroll", "client-00", A)
+    finally:
+        os.umask(mask)
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (CLIENTS, CLIENTS.parent)] == [0o644, 0o755]
 
 
 def test_without_keys_the_command_that_makes_them_is_named() -> None:

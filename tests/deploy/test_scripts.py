@@ -15,7 +15,7 @@ from coordinator.enrolment import read_entries
 from edge_client.config import load
 from edge_client.keys import SECRET_FILE
 from wire.exit_codes import ExitCode
-from wire.sockets.keys import read_secret
+from wire.sockets.keys import make_pair, read_secret, write_secret
 
 ROOT = Path(__file__).parents[2]
 INSTALL, MAKE_KEYS = ROOT / "deploy" / "install.sh", ROOT / "deploy" / "docker" / "make-keys.sh"
@@ -80,3 +80,13 @@ def test_containers_start_with_keys_of_their_own_made_once(tmp_path: Path, comma
     assert config.coordinator.public_key == read_secret(server / "coordinator-keys" / "coordinator.secret").public
     assert read_entries(listed)["client-00"].public_key == read_secret(secret).public
     assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+
+
+def test_containers_whose_coordinator_has_lost_its_list_are_given_nothing(tmp_path: Path, commands: str) -> None:
+    server, client = tmp_path / "coordinator", tmp_path / "client-00"
+    client.mkdir()
+    write_secret(server / "coordinator-keys" / "coordinator.secret", make_pair().secret)
+    done = run(MAKE_KEYS, server, "coordinator:7071", client, path=commands)
+    assert done.returncode == ExitCode.BAD_CONFIG
+    assert "clients.toml: expected the enrolment list, which is gone" in done.stderr
+    assert not list(client.iterdir())

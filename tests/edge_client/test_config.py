@@ -47,6 +47,7 @@ def test_addresses_to_call(address: str) -> None:
     [
         ("client.id=", "--set [client]: id = '': expected 1 to 64 letters, digits or . _ -"),
         ("client.id=../up", "--set [client]: id = '../up': expected 1 to 64 letters"),
+        ("client.id=ü", "--set [client]: id = 'ü': expected 1 to 64 letters, digits or . _ -, all of them ASCII"),
         ("client.id=7", "--set [client]: id = 7: expected `str`, got `int`"),
         ("client.dir=", "--set [client]: dir = '': expected a folder"),
         ('client.plugins=["no_attribute"]', "--set [client]: plugins = 'no_attribute': expected module:attribute"),

@@ -98,15 +98,21 @@ def test_classes_come_from_the_config_or_from_the_labels(tmp_path: Path) -> None
         ([0, 3, 7, 41, 0, 0, 0, 0], "labels 0, 3, 7, 41, none is 1"),
         ([0, 1, 255, 0, 0, 0, 0, 0], "labels 0, 1, 255, none is 2"),
         ([0, -100, 0, 0, 0, 0, 0, 0], "row 1 has label -100"),
+        ([0, np.inf, 0, 0, 0, 0, 0, 0], "row 1 has label inf"),
+        (np.array([0, 2**63] * 4, np.uint64), "row 1 has label 9223372036854775808"),
     ],
 )
-def test_labels_with_gaps_are_refused_unless_the_classes_are_named(
-    tmp_path: Path, labels: list[int], text: str
-) -> None:
+def test_labels_with_gaps_are_refused_unless_the_classes_are_named(tmp_path: Path, labels: Any, text: str) -> None:
     config = npz(tmp_path, x=images(), y=labels)
     for read in (load_dataset, dataset_classes):
-        with pytest.raises(ConfigError, match=text):
+        with pytest.raises(ConfigError, match=rf"^{tmp_path / 'data.npz'}: y.*{text}"):
             read(config)
+
+
+def test_labels_beyond_the_names_of_the_file_are_refused(tmp_path: Path) -> None:
+    config = npz(tmp_path, x=images(), y=[0, 2, 0, 0, 0, 0, 0, 0], classes=["a", "b"])
+    with pytest.raises(ConfigError, match=r"row 1 has label 2, expected an id of the label map 0..1"):
+        dataset_classes(config)
 
 
 def test_a_named_class_may_have_no_samples(tmp_path: Path) -> None:
@@ -137,6 +143,10 @@ def test_an_unknown_data_set_is_answered_with_the_nearest() -> None:
         ({"x": images(), "y": [np.nan, 0, 0, 0, 0, 0, 0, 0]}, "row 0 has label nan"),
         ({"x": images(), "y": ["cat"] * 8}, "y must be whole numbers"),
         ({"x": images(), "y": Y[:, None]}, "y must be whole numbers"),
+        ({"x": images(), "y": np.int64(1)}, r"y must be whole numbers \[N\], got int64 \[\]"),
+        ({"x": images(), "y": [np.inf] * 8}, "row 0 has label inf"),
+        ({"x": np.float64(3), "y": Y}, r"x must be numbers \[N, features\], .*got float64 \[\]"),
+        ({"x": np.full((8, 1), 1e300), "y": Y}, "x must be finite, row 0 is not as float32"),
         ({"x": np.zeros(8), "y": Y}, r"x must be numbers \[N, features\], .*got float64 \[8\]"),
         ({"x": np.zeros((8, 1, 1, 1, 1)), "y": Y}, "x must be numbers"),
         ({"x": np.zeros((8, 0)), "y": Y}, "x must be numbers"),
@@ -146,20 +156,22 @@ def test_an_unknown_data_set_is_answered_with_the_nearest() -> None:
         ({"x": images(), "y": Y, "test_from": 0}, "test_from must be"),
         ({"x": images(), "y": Y, "test_from": 2.5}, "test_from must be"),
         ({"x": images(), "y": Y, "test_from": [2, 3]}, "test_from must be"),
-        ({"x": np.array([None] * 8), "y": Y}, "expected a numpy .npz file of plain arrays"),
+        ({"x": np.array([None] * 8), "y": Y}, "expected a numpy .npz file of plain arrays: x holds Python objects"),
+        ({}, "expected arrays x, y, got none"),
     ],
 )
 def test_bad_arrays_are_refused_in_words(tmp_path: Path, arrays: dict[str, Any], text: str) -> None:
     config = npz(tmp_path, **arrays)
-    with pytest.raises(ConfigError, match=text):
+    with pytest.raises(ConfigError, match=rf"^{tmp_path / 'data.npz'}: .*{text}"):
         load_dataset(DataConfig(dataset="npz", root=config.root, classes=["cat", "dog"]))
 
 
 @pytest.mark.parametrize("content", [b"", b"not an archive", b"PK\x03\x04 torn"])
 def test_a_broken_file_is_refused_by_its_path(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "data.npz").write_bytes(content)
-    with pytest.raises(ConfigError, match=r"data\.npz: expected a numpy"):
+    with pytest.raises(ConfigError, match=r"data\.npz: expected a numpy") as refused:
         load_dataset(DataConfig(dataset="npz", root=str(tmp_path)))
+    assert "pickle" not in str(refused.value)
 
 
 def test_a_lone_array_is_not_a_data_set(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from models.registry import installed, resolve
+from models.registry import installed, is_here, resolve
 from models.spec import ConfigError
 
 
@@ -11,6 +11,13 @@ def test_a_known_name_gives_its_target_and_a_text_is_imported() -> None:
 
 def test_a_part_that_lives_elsewhere_is_imported() -> None:
     assert resolve("net", "math:tau", {}) == pytest.approx(6.28318, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("a", True), ("math:no_such", True), ("no_such.module:x", False), (":x", False)]
+)
+def test_a_part_is_here_if_its_package_can_be_found(name: str, expected: bool) -> None:
+    assert is_here(name) == expected
 
 
 @pytest.mark.parametrize("name", ["no_such_module:x", "math:no_such", ":x", "math:"])

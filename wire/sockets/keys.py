@@ -17,6 +17,9 @@ KEY_FORM = "64 hexadecimal characters, in lower case"
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 """What nobody but its owner may do with a secret key file, or a private folder."""
 
+OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+"""What nobody but its owner may do with what says whose keys count, and with the folder of that."""
+
 
 class KeyFileError(Exception):
     """A key file that cannot be used; the text names it, the cause and what to do."""
@@ -79,28 +82,39 @@ def read_secret(path: Path, allow_open: bool = False) -> KeyPair:
         KeyFileError: others may read or write it (unless `allow_open`), it cannot be read, or it holds no key.
     """
     try:
-        mode = stat.S_IMODE(path.stat().st_mode)
+        if not allow_open:
+            see_barred(path, OTHERS, "a key file that its owner alone may use", "chmod 600")
         text = path.read_text(encoding="ascii", errors="replace").strip()
     except FileNotFoundError:
         raise
     except OSError as error:
         raise KeyFileError(f"{path}: expected a readable key file, got {error.strerror}") from None
-    if mode & OTHERS and not allow_open:
-        advice = f"chmod 600 {path}, or allow it with --allow-open-keys"
-        raise KeyFileError(f"{path}: expected a key file that its owner alone may use, got mode {mode:o}; {advice}")
     if not is_key(text):
         raise KeyFileError(f"{path}: expected a secret key, {KEY_FORM}")
     return pair_of(text)
 
 
-def keep_secret(path: Path) -> KeyPair:
+def see_barred(path: Path, barred: int, expected: str, remedy: str) -> None:
+    """See that none but the owner of a file or folder may do with it what is barred.
+
+    Raises:
+        OSError: it cannot be looked at.
+        KeyFileError: others may; the text says what was expected, and with which command it is so.
+    """
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & barred:
+        advice = f"{remedy} {path}, or allow it with --allow-open-keys"
+        raise KeyFileError(f"{path}: expected {expected}, got mode {mode:o}; {advice}")
+
+
+def keep_secret(path: Path, allow_open: bool = False) -> KeyPair:
     """Return the pair whose secret key is in a file, which is made if it is missing.
 
     Raises:
         KeyFileError: as of `read_secret` and `write_secret`.
     """
     try:
-        return read_secret(path)
+        return read_secret(path, allow_open)
     except FileNotFoundError:
         own = make_pair()
         write_secret(path, own.secret)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,29 @@ def test_several_runs_are_compared_where_the_command_is_started(
     command.report([run.folder.path] * 2, "html", None)
     assert capsys.readouterr().out == "comparison.html\n"
     assert (tmp_path / "comparison.html").read_text().startswith("<!doctype html>")
+
+
+def test_what_is_no_run_is_left_out_beside_others_and_told(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty, queued, file = tmp_path / "empty", tmp_path / "queued", tmp_path / "notes.txt"
+    empty.mkdir()
+    queued.mkdir()
+    shutil.copy(run.folder.config_path, queued)
+    file.touch()
+    assert command.report([empty, run.folder.path, queued, file], "json", None) == ExitCode.FINISHED
+    printed = capsys.readouterr()
+    assert [each["run_id"] for each in json.loads(printed.out)["runs"]] == [run.folder.run_id]
+    assert printed.err.splitlines() == [
+        f"coordinator: left out: {empty}: expected a run folder with a config.toml, got a folder without one",
+        f"coordinator: left out: {queued}: there is no store.sqlite: the run has not begun, or was kept in memory "
+        "alone",
+        f"coordinator: left out: {file}: expected a run folder with a config.toml, got a file",
+    ]
+    with pytest.raises(ConfigError, match="got a folder without one"):
+        command.report([empty, queued], "json", None)
+    with pytest.raises(ConfigError, match="got nothing"):
+        command.report([run.folder.path, tmp_path / "typo"], "json", None)
 
 
 def test_numbers_are_printed_or_written(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from coordinator import privacy
 from coordinator.service.clerk import Clerk
-from coordinator.service.orders import Cancel, Done, ListRuns, Resume, Runs
+from coordinator.service.orders import Cancel, Done, ListRuns, Resume, Runs, Stop
 from coordinator.service.queue import Entry
 from models.spec import ConfigError, DataConfig
 from tests.coordinator.service.in_process import fill_the_disk, settings, standing, submitted
@@ -75,6 +75,16 @@ def test_a_run_is_resumed_once_and_its_data_are_looked_through_beside_the_loop(
     asyncio.run(main())
     assert len(read_by) == 2
     assert threading.main_thread() not in read_by
+
+
+def test_who_would_stop_a_run_that_is_queued_is_told_how_to_take_it_out(folder: Path) -> None:
+    async def main() -> None:
+        async with standing(settings(folder)) as service:
+            run_id, clerk = await submitted(service), Clerk(service)
+            with pytest.raises(ConfigError, match=f"one that is queued; `coordinator cancel {run_id}` takes it out"):
+                await clerk.carry_out(Stop(run_id))
+
+    asyncio.run(main())
 
 
 def test_on_a_full_disk_nothing_is_cancelled_or_queued(folder: Path) -> None:

@@ -77,6 +77,20 @@ def test_a_run_is_named_by_its_folder_or_by_its_id_in_a_service(
     assert folder.run_id in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("command", ["log", "stop", "status", "report"])
+def test_a_name_that_no_run_has_is_answered_with_the_nearest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    monkeypatch.setenv("PROTOEDGE_SERVICE", str(tmp_path))
+    assert cli.main([command, "fedavg-2"]) == ExitCode.BAD_CONFIG
+    assert "fedavg-2: expected a run folder with a config.toml, got nothing" in capsys.readouterr().err
+    Queue(tmp_path).put(Entry("fedavg-1"))
+    assert cli.main([command, "fedavg-2"]) == ExitCode.BAD_CONFIG
+    assert capsys.readouterr().err == "coordinator: unknown run 'fedavg-2'; did you mean 'fedavg-1'?\n"
+    assert cli.main([command, "runs/fedavg-2"]) == ExitCode.BAD_CONFIG
+    assert "runs/fedavg-2: expected a run folder" in capsys.readouterr().err
+
+
 def test_the_log_of_a_run_near_another_file_that_is_called_as_a_queue_is_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
