@@ -181,7 +181,7 @@ class _Lines:
 def _result(run: RunState) -> Result:
     try:
         folder = RunFolder.open(Path(run.folder))
-        summary, seed = folder.read_summary(), read_toml(folder.config_path).get("run", {}).get("seed")
+        summary, seed = folder.read_summary(), folder.read_tables()["run"]["seed"]
     except ConfigError as error:
         return Result(run.run_id, run.method, None, "unreadable", fault=str(error))
     accuracy = summary.get("accuracy", {})

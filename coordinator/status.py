@@ -20,7 +20,6 @@ from coordinator.table import Row, aligned
 from coordinator.tally import ClientLine, RoundLine, read_line
 from coordinator.units import show_accuracy, show_bytes, show_seconds
 from coordinator.wire_bytes import told_of
-from models.settings import read_toml
 
 CLEAR = "\x1b[H\x1b[2J"
 """Makes a terminal empty and begins at its top."""
@@ -36,7 +35,7 @@ def read_status(path: Path) -> dict[str, Any]:
         ConfigError: there is no run folder, or its store cannot be read.
     """
     folder = RunFolder.open(path)
-    config = read_toml(folder.config_path)
+    config = folder.read_tables()
     num_rounds: int = config["run"]["num_rounds"]
     with reading(folder.store_path) as connection:
         position, records = read_position(connection), read_rounds(connection)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from coordinator.config import RunConfig, load
+from coordinator.config import RunConfig
 from coordinator.daemon import Coordinator
 from coordinator.display import Display
 from coordinator.door import Arrival, Frames, OnArrival, OnBarred, OnEnded, Port
@@ -43,7 +43,7 @@ class Plan:
         Raises:
             ConfigError: it cannot be read, or its settings are none any more.
         """
-        config = service.over(load(folder.config_path, ()), source_of(folder.config_path, ()))
+        config = service.over(folder.read_config(), source_of(folder.config_path, ()))
         return cls(folder, config, config.spec(folder.run_id, dataset_classes(config.data)))
 
 
