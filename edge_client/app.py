@@ -331,8 +331,12 @@ class ClientApp:
 
     def _on_trainer_gone(self, how: str) -> None:
         """Have a trainer that died started again, unless another one would lack the memory as well."""
-        now, lack = self._loop.time(), told_of_lack(how, self._config.limits.memory_mib)
-        self._feed(session.TrainerFailed(lack, ExitCode.FAILED, now) if lack else session.TrainerDied(how, now))
+        now, memory_mib = self._loop.time(), self._config.limits.memory_mib
+        if lack := told_of_lack(how, memory_mib):
+            self._feed(session.TrainerFailed(lack, ExitCode.FAILED, now))
+        else:
+            under = f" (under [limits] memory_mib = {memory_mib})" if memory_mib else ""
+            self._feed(session.TrainerDied(f"{how}{under}", now))
 
     def _watch(self, task: asyncio.Task[None]) -> None:
         """Keep a task until it is done."""

@@ -9,7 +9,15 @@ from edge_client.config import LimitsSection
 
 MEBIBYTE = 1 << 20
 
-_SIGNS = ("MemoryError", "Memory allocation", "allocate memory", "failed to map segment", "zero-fill", "bad_alloc")
+_SIGNS = (
+    "MemoryError",
+    "can't start new thread",
+    "Memory allocation",
+    "allocate memory",
+    "failed to map segment",
+    "cannot map zero-fill pages",
+    "bad_alloc",
+)
 """What Python, OpenBLAS, torch, the linker and C++ say where an allocation has failed."""
 
 

@@ -140,14 +140,14 @@ def test_the_meter_hears_of_runs_and_of_connections_that_have_none(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("how", "follows"),
+    ("how", "follows", "told"),
     [
-        ("ended with exit code 1;\nMemoryError", session.TrainerFailed),
-        ("ended with signal SIGKILL", session.TrainerDied),
+        ("ended with exit code 1;\nMemoryError", session.TrainerFailed, "ran out of {}: MemoryError"),
+        ("ended with signal SIGSEGV", session.TrainerDied, "ended with signal SIGSEGV (under {})"),
     ],
 )
 def test_a_trainer_that_lacked_memory_is_not_started_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, follows: type[Any]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, follows: type[Any], told: str
 ) -> None:
     fed: list[session.Event] = []
 
@@ -157,4 +157,6 @@ def test_a_trainer_that_lacked_memory_is_not_started_again(
             app._on_trainer_gone(how)
 
     asyncio.run(main())
-    assert [type(event) for event in fed] == [follows]
+    assert [(type(event), event.reason) for event in fed if isinstance(event, follows)] == [
+        (follows, told.format("[limits] memory_mib = 40"))
+    ]

@@ -66,6 +66,7 @@ def test_other_errors_have_nothing_to_do_with_it() -> None:
     "line",
     [
         "MemoryError",
+        "RuntimeError: can't start new thread",
         "numpy._core._exceptions._ArrayMemoryError: Unable to allocate 7.45 GiB",
         "OpenBLAS error: Memory allocation still failed after 10 retries, giving up.",
         "libpython3.11.so.1.0: cannot map zero-fill pages",
