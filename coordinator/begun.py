@@ -58,7 +58,7 @@ def check_begun(folder: RunFolder, facts: Mapping[str, str]) -> None:
     if run_id != folder.run_id:
         raise ConfigError(
             f"{folder.path}: expected a folder named {run_id}, the id by which the run's clients keep their states; "
-            f"got {folder.run_id}: rename it, or put it where no other has that name"
+            f"got {folder.run_id}: give it that name, elsewhere if the name is taken"
         )
     if "settings" in facts:
         check_same(json.loads(facts["settings"]), folder.read_tables(), str(folder.config_path))

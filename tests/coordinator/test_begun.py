@@ -71,7 +71,7 @@ def test_what_was_left_open_may_have_been_settled(batched: bool) -> None:
 def test_a_folder_by_another_name_is_not_the_run(folder: RunFolder) -> None:
     facts, run_id = facts_of(folder), folder.run_id
     copy = RunFolder(folder.path.rename(folder.path.with_name("copy")))
-    with pytest.raises(ConfigError, match=f"expected a folder named {run_id}.*got copy: rename it"):
+    with pytest.raises(ConfigError, match=f"expected a folder named {run_id}.*got copy: give it that name"):
         check_begun(copy, facts)
 
 
