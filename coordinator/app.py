@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import os
 import shlex
 import signal
 import sys
@@ -13,7 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -27,15 +28,18 @@ from coordinator.privacy import require_accounting
 from coordinator.record import RunRecord
 from coordinator.run_folder import RunFolder
 from coordinator.schema import settle
-from coordinator.start import read_start
+from coordinator.start import Start, read_start
 from coordinator.store import StoreError
 from coordinator.table import final_table
 from models.data import dataset_classes
 from models.spec import ConfigError, RunSpec
 from wire.exit_codes import ExitCode
+from wire.sockets.log import say
 from wire.sockets.service import ServiceManager
 from wire.sockets.signals import ignore_signals, run_daemon
 from wire.sockets.zeromq import AddressInUseError
+
+REMOVED = "nothing has run, so the run folder is removed"
 
 Go = Callable[[RunSpec, RunRecord], ExitCode]
 """Runs a run to its end, given what it is and where its record goes."""
@@ -122,26 +126,61 @@ def recorded(order: Order, go: Go) -> ExitCode:
     spec = order.config.spec("", dataset_classes(order.config.data))
     start = read_start(order.init_from, spec) if order.init_from is not None else None
     folder = order.folder or RunFolder.create(order.config, time.strftime("%Y%m%d-%H%M%S"))
+    with _leaving_in_words(order, folder):
+        print(f"run folder: {folder.path}", flush=True)
+        code, summary = _carried_out(order, folder, msgspec.structs.replace(spec, run_id=folder.run_id), start, go)
+    if summary is not None:
+        print(final_table(summary), flush=True)
+        _report(order, folder)
     print(f"run folder: {folder.path}", flush=True)
+    return code
+
+
+def _carried_out(
+    order: Order, folder: RunFolder, spec: RunSpec, start: Start | None, go: Go
+) -> tuple[ExitCode, dict[str, Any] | None]:
+    """Return how the run ended, and its figures; a new folder in which nothing could be started is removed again."""
     display = Display(sys.stderr, log_path=folder.log_path)
     try:
         record = RunRecord(folder, order.config, order.mode, order.modules, display, start)
         with contextlib.closing(record), _live_page(order, folder):
-            code = go(msgspec.structs.replace(spec, run_id=folder.run_id), record)
+            code = go(spec, record)
         if code == ExitCode.INTERRUPTED and order.can_go_on:
-            display.note(f"to go on: coordinator {order.mode} --resume {shlex.quote(str(folder.path))}")
+            display.note(_how_to_go_on(order, folder))
     except (ConfigError, StoreError, OSError) as error:
         where = "[run] dir" if order.folder is None else "--resume"
         told = str(error) if isinstance(error, ConfigError) else f"{where}: {error}"
-        is_removed = order.folder is None and folder.discard()
-        raise ConfigError(f"{told}; nothing has run, so the run folder is removed" if is_removed else told) from None
+        raise ConfigError(f"{told}; {REMOVED}" if _is_removed(order, folder) else told) from None
     finally:
         display.close()
-    if record.summary is not None:
-        print(final_table(record.summary), flush=True)
-        _report(order, folder)
-    print(f"run folder: {folder.path}", flush=True)
-    return code
+    return code, record.summary
+
+
+@contextlib.contextmanager
+def _leaving_in_words(order: Order, folder: RunFolder) -> Iterator[None]:
+    """Have a signal that comes before the run handles its own end this process, and say what becomes of the run."""
+
+    def leave(number: int, frame: object) -> NoReturn:
+        what = REMOVED if _is_removed(order, folder) else _how_to_go_on(order, folder)
+        say(f"stopped by {signal.Signals(number).name}; {what}")
+        os._exit(ExitCode.INTERRUPTED)
+
+    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if signal.getsignal(number) is leave:
+                signal.signal(number, handler)
+
+
+def _is_removed(order: Order, folder: RunFolder) -> bool:
+    """Remove a new run's folder if nothing has happened in it, and say whether it is gone."""
+    return order.folder is None and folder.discard()
+
+
+def _how_to_go_on(order: Order, folder: RunFolder) -> str:
+    return f"to go on: coordinator {order.mode} --resume {shlex.quote(str(folder.path))}"
 
 
 def _report(order: Order, folder: RunFolder) -> None:

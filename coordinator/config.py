@@ -36,11 +36,13 @@ from models.spec import (
     ConfigError,
     DataConfig,
     EvaluationConfig,
+    IntervalSeconds,
     ModelConfig,
     NotNegative,
     Positive,
     PrivacyConfig,
     RunSpec,
+    Seconds,
     Section,
     TasksConfig,
     TrainingConfig,
@@ -49,9 +51,6 @@ from models.spec import (
     read_section,
 )
 from wire.limits import DEFAULT_MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES, WHOLE_BYTES
-
-Seconds = Annotated[float, msgspec.Meta(gt=0, le=366 * 24 * 3600.0)]
-"""A wait: above 0 and, as none is unbounded, a year at most."""
 
 Fraction = Annotated[float, msgspec.Meta(gt=0, le=1)]
 
@@ -95,7 +94,7 @@ class TransportSection(Section, frozen=True):
     security: Literal["curve", "none"] = "curve"
     keys: str = "coordinator-keys"
     max_message_bytes: Annotated[int, msgspec.Meta(ge=WHOLE_BYTES, le=MAX_MESSAGE_BYTES)] = DEFAULT_MAX_MESSAGE_BYTES
-    heartbeat_s: Seconds = 5.0
+    heartbeat_s: IntervalSeconds = 5.0
 
     @property
     def is_encrypted(self) -> bool:

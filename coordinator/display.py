@@ -97,7 +97,7 @@ class Display:
 def round_line(view: RoundView) -> str:
     """Return a closed round in one line."""
     head = f"[ROUND {view.round}/{view.num_rounds}] ok={view.ok} failed={view.failed} late={view.late}"
-    seconds = "n/a s" if view.seconds is None else show_seconds(view.seconds)
+    seconds = "n/a" if view.seconds is None else show_seconds(view.seconds)
     accuracies = [f"{rule} {show_accuracy(accuracy)}" for rule, accuracy in view.accuracy.items()]
     figures = [f"up {show_bytes(view.up_bytes)}", f"down {show_bytes(view.down_bytes)}", *accuracies]
     if view.status == "failed":

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-from coordinator.config import load
 from coordinator.run_folder import RunFolder
 from models.data import load_dataset
 from models.partition import drawn_indices
@@ -24,7 +23,7 @@ from wire.sockets.pipe import end_with_parent
 def draw(path: Path) -> None:
     """Write `indices.npz` into a run folder."""
     folder = RunFolder.open(path)
-    config = load(folder.config_path, ())
+    config = folder.read_config()
     dataset = load_dataset(config.data)
     spec = config.spec(folder.run_id, dataset.classes)
     rows = drawn_indices(spec.data, dataset.labels(spec.data), spec.seed, spec.plan.all_classes)

@@ -24,7 +24,7 @@ from coordinator.run_folder import RunFolder
 from models.spec import ConfigError
 from wire.exit_codes import ExitCode
 from wire.sockets.child import LAST_LINES
-from wire.sockets.log import last_lines
+from wire.sockets.log import last_lines, size_bytes
 
 DRAW_S = 600.0
 """How long it may take to load the data set and spread it over the clients."""
@@ -41,11 +41,12 @@ LEAVE_S = 1.5
 
 @dataclass
 class ClientProcess:
-    """One client and how often it was started again."""
+    """One client, how often it was started again, and how much of its log others have written before it."""
 
     client: str
     config: Path
     log: Path
+    log_before_bytes: int
     process: subprocess.Popen[bytes]
     restarts: int = 0
 
@@ -80,7 +81,8 @@ class Clients:
         for index, client in enumerate(client_names(self._config.data.num_clients)):
             config = self._write_config(client, index, address)
             log = config.with_name("log.txt")
-            self._processes.append(ClientProcess(client, config, log, self._spawn(client, config, log)))
+            before_bytes = size_bytes(log)
+            self._processes.append(ClientProcess(client, config, log, before_bytes, self._spawn(client, config, log)))
 
     async def given_up(self) -> tuple[ExitCode, str]:
         """Look after the clients until one has given up, and say why the run cannot go on."""
@@ -96,11 +98,12 @@ class Clients:
                 continue
             if code < 0 and held.restarts < MAX_RESTARTS:
                 held.restarts += 1
+                held.log_before_bytes = size_bytes(held.log)
                 held.process = self._spawn(held.client, held.config, held.log)
                 continue
             how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with {code}"
             known = code in (ExitCode.BAD_CONFIG, ExitCode.REFUSED)
-            return ExitCode(code) if known else ExitCode.FAILED, f"{held.client} {how}: {last_line(held.log)}"
+            return ExitCode(code) if known else ExitCode.FAILED, f"{held.client} {how}: {last_line(held)}"
         return None
 
     def stop(self) -> None:
@@ -163,6 +166,7 @@ def client_names(num_clients: int) -> list[str]:
     return [f"client-{index:0{width}d}" for index in range(num_clients)]
 
 
-def last_line(log: Path) -> str:
-    """Return the last line of a log that says something."""
-    return next((line for line in reversed(last_lines(log, LAST_LINES)) if line.strip()), "it said nothing")
+def last_line(held: ClientProcess) -> str:
+    """Return the last line that a client has said since it was started."""
+    lines = last_lines(held.log, LAST_LINES, held.log_before_bytes)
+    return next((line for line in reversed(lines) if line.strip()), "it said nothing")

@@ -15,6 +15,7 @@ import numpy as np
 
 from coordinator import commands
 from coordinator import round_events as rounds
+from coordinator.begun import check_begun, facts_of
 from coordinator.config import RunConfig
 from coordinator.display import Display
 from coordinator.half import Constant
@@ -63,6 +64,7 @@ class RunRecord:
 
         Raises:
             OSError, StoreError: the store or the accounts cannot be opened, read or written; nothing stays open.
+            ConfigError: the run was begun with other settings or under another id; nothing stays open.
         """
         self.folder = folder
         self.display = display
@@ -82,7 +84,10 @@ class RunRecord:
         self._pending = Pending(self._store, self._in_memory)
         with contextlib.ExitStack() as opened:
             opened.callback(self._store.close)
-            if "mode" not in self._store.meta():
+            facts = self._store.meta()
+            if "mode" in facts:
+                check_begun(folder, facts)
+            else:
                 self._put_first(mode, modules, start)
             is_encrypted = config.transport.is_encrypted
             is_told = self._all_have_heard()
@@ -151,10 +156,21 @@ class RunRecord:
         with self._store.together():
             self._store.put_meta("mode", mode)
             self._store.put_meta("modules", str(modules.resolve()))
+            self._put_begun()
             if start is not None:
                 header, buffer = _state_frames(start.state)
                 self._store.put_start(bytes(header), buffer)
                 self._store.put_meta("start_classes", json.dumps(sorted(start.classes)))
+
+    def write_config(self, config: RunConfig) -> None:
+        """Write the settings anew, when what they left open is settled; the run goes on with these alone."""
+        self.folder.write_config(config)
+        with self._store.together():
+            self._put_begun()
+
+    def _put_begun(self) -> None:
+        for key, value in facts_of(self.folder).items():
+            self._store.put_meta(key, value)
 
     def put_constants(self, constants: Sequence[Constant]) -> asyncio.Future[None]:
         """Store the run constants, which are never made again; the future is done when they are durable."""

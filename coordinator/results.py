@@ -10,7 +10,6 @@ from coordinator.holder import holder
 from coordinator.run_folder import RunFolder
 from coordinator.table import Row, aligned
 from coordinator.units import show_accuracy, show_bytes
-from models.settings import read_toml
 from models.spec import ConfigError
 
 
@@ -48,14 +47,14 @@ def read_result(path: Path, method: str = "", outcome: str = "") -> Result:
     """Return what came out of the run in this folder, over or not; `method` and `outcome` where others know them."""
     try:
         folder = RunFolder.open(path)
-        summary, tables = folder.read_summary(), read_toml(folder.config_path)
+        summary, tables = folder.read_summary(), folder.read_tables()
     except ConfigError as error:
         return Result(path.name, method, None, "unreadable", fault=str(error))
     accuracy, up, down = (summary.get(part, {}) for part in ("accuracy", "uplink", "downlink"))
     return Result(
         folder.run_id,
-        method or tables.get("method", {}).get("name", ""),
-        tables.get("run", {}).get("seed"),
+        method or tables["method"]["name"],
+        tables["run"]["seed"],
         outcome or summary.get("outcome") or ("running" if holder(folder.store_path) else "unfinished"),
         summary.get("rounds_completed"),
         accuracy.get("last"),

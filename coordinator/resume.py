@@ -3,43 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
+from coordinator.begun import check_same, differing
 from coordinator.config import RunConfig, load
 from coordinator.run_folder import RunFolder
 from coordinator.stored import read_facts, reading
-from models.settings import read_toml
+from models.settings import Tables
 from models.spec import ConfigError
-
-CHANGEABLE = (
-    "transport.bind",
-    "transport.keys",
-    "transport.heartbeat_s",
-    "transport.max_message_bytes",
-    "round.max_failed_rounds",
-    "require.tags",
-    "require.classes",
-    "require.min_memory_mib",
-    "require.cuda",
-    "require.source",
-    "report.page",
-    "report.tensorboard",
-    "report.mlflow",
-    "report.dashboard",
-    "simulation.executor",
-    "simulation.ray_address",
-    "simulation.ray_gpus",
-    "simulation.jobs",
-    "simulation.cache_bytes",
-)
-"""Settings that may differ when a run goes on: no global state and no accuracy depends on them.
-
-`max_failed_rounds` only decides how soon a run is given up, so a run that ended by it can go on with a larger one.
-"""
 
 GOES_ON_AS = {"serve": ("serve",), "loopback": ("loopback", "serve"), "simulate": ("simulate",)}
 """By the command that started a run, those that go on with it; clients keep their states where they ran."""
@@ -58,7 +32,7 @@ def take_up(path: Path, mode: str, given: Path | None, settings: Sequence[str]) 
         ConfigError: there is no such run, it cannot go on by this command, or its settings are others.
     """
     folder = RunFolder.open(path)
-    if read_toml(folder.config_path).get("run", {}).get("store") == "memory":
+    if folder.read_tables()["run"].get("store") == "memory":
         raise ConfigError(f"--resume {path}: [run] store = 'memory' keeps nothing that a run could go on from")
     facts = _facts(folder)
     if mode not in GOES_ON_AS[facts["mode"]]:
@@ -67,7 +41,7 @@ def take_up(path: Path, mode: str, given: Path | None, settings: Sequence[str]) 
     modules = given.resolve().parent if given is not None else Path(facts["modules"])
     sys.path.append(str(modules))
     config = load(given or folder.config_path, settings, mode)
-    _check_same(config, load(folder.config_path, ()), path)
+    check_same(_tables(folder.read_config()), _tables(config), f"--resume {path}")
     return config, modules, folder
 
 
@@ -80,7 +54,7 @@ def last_run(config: RunConfig, mode: str) -> Path | None:
 
 def _is_of(folder: RunFolder, config: RunConfig, mode: str) -> bool:
     try:
-        return _facts(folder)["mode"] == mode and not _changed(config, load(folder.config_path, ()))
+        return _facts(folder)["mode"] == mode and not differing(_tables(folder.read_config()), _tables(config))
     except ConfigError:
         return False
 
@@ -94,21 +68,6 @@ def _facts(folder: RunFolder) -> dict[str, str]:
     return facts
 
 
-def _check_same(given: RunConfig, stored: RunConfig, path: Path) -> None:
-    if changed := _changed(given, stored):
-        told = "; ".join(f"{key} = {new!r}: expected {old!r}" for key, (old, new) in changed.items())
-        raise ConfigError(f"--resume {path}: a run goes on with the settings it was started with: {told}")
-
-
-def _changed(given: RunConfig, stored: RunConfig) -> dict[str, tuple[Any, Any]]:
-    """Return the settings that differ and may not: the stored and the given value of each."""
-    old, new = dict(_flat(stored)), dict(_flat(given))
-    differ = (key for key in {**old, **new} if old.get(key) != new.get(key))
-    return {key: (old.get(key), new.get(key)) for key in differ if key not in CHANGEABLE}
-
-
-def _flat(config: RunConfig) -> Iterator[tuple[str, Any]]:
-    """Yield every setting as `table.key` and value."""
-    for table, section in msgspec.to_builtins(config).items():
-        for key, value in section.items():
-            yield f"{table}.{key}", value
+def _tables(config: RunConfig) -> Tables:
+    tables: Tables = msgspec.to_builtins(config)
+    return tables

@@ -12,11 +12,27 @@ from typing import Any
 
 import msgspec
 
-from coordinator.config import RunConfig
+from coordinator.config import RunConfig, read
 from models import methods
 from models.checkpoint import sync_folder
-from models.settings import NAME_FORM, is_plain_name
+from models.settings import NAME_FORM, Tables, is_plain_name, read_toml
 from models.spec import ConfigError
+
+
+class _RunTold(msgspec.Struct):
+    num_rounds: int
+    seed: int
+
+
+class _MethodTold(msgspec.Struct):
+    name: str
+
+
+class _Told(msgspec.Struct):
+    """What every `config.toml` of a run says."""
+
+    run: _RunTold
+    method: _MethodTold
 
 
 class RunFolder:
@@ -140,6 +156,28 @@ class RunFolder:
     def write_config(self, config: RunConfig) -> None:
         """Write the effective config, whole or not at all."""
         write_whole(self.config_path, [config.to_toml().encode()])
+
+    def read_config(self) -> RunConfig:
+        """Return the effective config.
+
+        Raises:
+            ConfigError: it is not whole, or no config.
+        """
+        return read(self.read_tables(), (), self.config_path.name)
+
+    def read_tables(self) -> Tables:
+        """Return the effective config as it stands in its file, unchecked but for what tells of every run.
+
+        Raises:
+            ConfigError: it cannot be read, or is not whole.
+        """
+        tables = read_toml(self.config_path)
+        try:
+            msgspec.convert(tables, _Told)
+        except msgspec.ValidationError as error:
+            told = f"expected all settings of the run, as they were when it began: {error}; put the file back"
+            raise ConfigError(f"{self.config_path}: {told}") from None
+        return tables
 
     def write_metrics(self, lines: Iterable[str]) -> None:
         """Write the lines of the run's accounts, whole or not at all."""

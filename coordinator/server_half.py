@@ -243,6 +243,5 @@ class ServerHalf:
                 answer.set_result((message, packed))
 
     def _on_gone(self, how: str) -> None:
-        lines = self._child.last_lines() if self._child is not None else ""
         self._child = None
-        self._fail(_AggregatorDiedError(f"{how}; its last lines:\n{lines}" if lines else how))
+        self._fail(_AggregatorDiedError(how))

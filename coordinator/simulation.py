@@ -151,7 +151,7 @@ class Simulation:
         config = settle_batched(self._config, setup_of(self._config, *where), parts, constants)
         if config != self._config:
             self._record.display.note(f"[simulation] batched = 'auto': {str(config.simulation.batched).lower()}")
-            folder.write_config(config)
+            self._record.write_config(config)
         self._record.is_batched = config.simulation.batched is True
         self._host = host = open_host(config, setup_of(config, *where), folder, self._modules, parts)
         return host

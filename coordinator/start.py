@@ -8,7 +8,6 @@ from typing import NamedTuple
 from coordinator.metrics import Ledger
 from coordinator.run_folder import RunFolder
 from models.methods import find
-from models.settings import read_toml
 from models.spec import ConfigError, RunSpec
 from wire.encoding import Packed, pack
 from wire.payload import Payload
@@ -30,7 +29,7 @@ def read_start(path: Path, spec: RunSpec) -> Start:
     from models.checkpoint import CheckpointError, read
 
     other = RunFolder.open(path)
-    method = read_toml(other.config_path)["method"]["name"]
+    method = other.read_tables()["method"]["name"]
     if method != spec.method:
         raise ConfigError(f"--init-from {path}: expected a run of method {spec.method}, got one of {method}")
     try:

@@ -27,7 +27,6 @@ from coordinator.tally import RoundLine, read_line
 from coordinator.units import show_accuracy, show_bytes, show_seconds
 from coordinator.waiting import read_presence
 from coordinator.wire_bytes import told_of
-from models.settings import read_toml
 from models.spec import ConfigError
 
 CLEAR = "\x1b[H\x1b[2J"
@@ -58,7 +57,7 @@ def read_status(path: Path) -> dict[str, Any]:
         ConfigError: there is no run folder, or its store cannot be read.
     """
     folder = RunFolder.open(path)
-    config, summary = read_toml(folder.config_path), folder.read_summary()
+    config, summary = folder.read_tables(), folder.read_summary()
     num_rounds: int = config["run"]["num_rounds"]
     queue = queue_of(folder)
     entry = queue.get(folder.run_id) if queue is not None else None

@@ -22,7 +22,7 @@ from edge_client.config import ClientConfig
 from edge_client.device import profile
 from edge_client.keys import Keys
 from edge_client.leftovers import constants_left, prune
-from edge_client.limits import limit
+from edge_client.limits import limit, told_of_lack
 from edge_client.link import Link
 from edge_client.local_state import client_folder, held_digests
 from edge_client.meter import Meter
@@ -37,7 +37,7 @@ from wire.encoding import decode, encode, encoded_bytes
 from wire.errors import DecodeError
 from wire.exit_codes import ExitCode
 from wire.framing import framed_bytes, is_joined, joined, parted
-from wire.limits import MAX_MESSAGE_BYTES, PIPE_BYTES
+from wire.limits import MAX_MESSAGE_BYTES, PIPE_BYTES, shortened
 from wire.messages import Goodbye, Hello, Message, Ping, Progress, Ready, Standby, Update, Welcome
 from wire.sockets.child import Child, thread_environment
 from wire.sockets.endpoint import Context, Parts
@@ -249,7 +249,7 @@ class ClientApp:
         if isinstance(message, Ping):
             message = Ping(*self._meter.peaks_bytes(), message.waits_for, self._meter.vitals())
         elif isinstance(message, Goodbye):
-            message = Goodbye(message.reason[:200], *self._meter.peaks_bytes(), self._meter.vitals())
+            message = Goodbye(shortened(message.reason, 200), *self._meter.peaks_bytes(), self._meter.vitals())
         if self._dealer is not None:
             self._dealer.send(encode(message))
 
@@ -310,9 +310,7 @@ class ClientApp:
 
         def on_gone(how: str) -> None:
             if trainer is self._trainer:
-                lines = trainer.last_lines()
-                reason = f"{how}; its last lines:\n{lines}" if lines else how
-                self._feed(session.TrainerDied(reason, self._loop.time()))
+                self._on_trainer_gone(how)
 
         trainer = Child(on_message, on_gone, self._folder / OUTPUT_LOG)
         self._trainer = trainer
@@ -329,6 +327,15 @@ class ClientApp:
         trainer.send(encode(begin))
         self._watch(self._loop.create_task(self._start(older, trainer)))
         return trainer
+
+    def _on_trainer_gone(self, how: str) -> None:
+        """Have a trainer that died started again, unless another one would lack the memory as well."""
+        now, memory_mib = self._loop.time(), self._config.limits.memory_mib
+        if lack := told_of_lack(how, memory_mib):
+            self._feed(session.TrainerFailed(lack, ExitCode.FAILED, now))
+        else:
+            under = f" (under [limits] memory_mib = {memory_mib})" if memory_mib else ""
+            self._feed(session.TrainerDied(f"{how}{under}", now))
 
     def _watch(self, task: asyncio.Task[None]) -> None:
         """Keep a task until it is done."""

@@ -24,11 +24,14 @@ from models.settings import (
     source_of,
     split_address,
 )
-from models.spec import ConfigError, NotNegative, PositiveReal, Section, read_section
+from models.spec import ConfigError, IntervalSeconds, NotNegative, PositiveReal, Seconds, Section, read_section
 from wire.sockets.keys import KEY_FORM, is_key
 
 SOURCES = ("run", "folder", "npz")
 """What `[data] source` may be, beside `package.module:factory` and the names of installed packages."""
+
+MIN_MEMORY_MIB = 32
+"""No trainer can start with less: Python with numpy alone takes more."""
 
 _ROOTS = {
     "folder": "a folder with a folder of images for each class (source = 'folder' needs it)",
@@ -106,7 +109,8 @@ class LimitsSection(Section, frozen=True):
     """`[limits]`: what the trainer may take of this device; 0 stands for no limit."""
 
     nice: Annotated[int, msgspec.Meta(ge=0, le=19)] = 0
-    memory_mib: NotNegative = 0
+    memory_mib: Annotated[int, msgspec.Meta(ge=0, le=2**32)] = 0
+    """RLIMIT_DATA of the trainer; at least MIN_MEMORY_MIB."""
 
 
 class ScheduleSection(Section, frozen=True):
@@ -114,8 +118,8 @@ class ScheduleSection(Section, frozen=True):
 
     windows: list[str] = []
     hook: str = ""
-    hook_every_s: PositiveReal = 60.0
-    hook_timeout_s: PositiveReal = 10.0
+    hook_every_s: IntervalSeconds = 60.0
+    hook_timeout_s: Seconds = 10.0
 
 
 class ClientConfig(Section, frozen=True):
@@ -143,6 +147,9 @@ def load(path: Path | None, settings: Sequence[str]) -> ClientConfig:
     _check_source(config.data, where)
     _check_limits(config.limits, where)
     _check_schedule(config.schedule, where)
+    if 0 < config.limits.memory_mib < MIN_MEMORY_MIB:
+        expected = f"at least {MIN_MEMORY_MIB}, without which no trainer can start, or 0 for no limit"
+        raise refusal(where, "limits.memory_mib", config.limits.memory_mib, expected)
     if config.model.name:
         check_part("model.name", "net", config.model.name, NET_NAMES, where)
     return config

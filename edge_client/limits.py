@@ -9,8 +9,16 @@ from edge_client.config import LimitsSection
 
 MEBIBYTE = 1 << 20
 
-_SIGNS = ("can't allocate memory", "failed to map segment")
-"""What torch and the linker say where an allocation has failed."""
+_SIGNS = (
+    "MemoryError",
+    "can't start new thread",
+    "Memory allocation",
+    "allocate memory",
+    "failed to map segment",
+    "cannot map zero-fill pages",
+    "bad_alloc",
+)
+"""What Python, OpenBLAS, torch, the linker and C++ say where an allocation has failed."""
 
 
 def limit(pid: int, limits: LimitsSection) -> None:
@@ -30,5 +38,11 @@ def limit(pid: int, limits: LimitsSection) -> None:
 def in_words(error: Exception, memory_mib: int) -> str:
     """Return an error for people; if it is for want of memory, with the limit that there is on it."""
     told = f"{type(error).__name__}: {error}"
-    is_for_memory = isinstance(error, MemoryError) or any(sign in told for sign in _SIGNS)
-    return f"{told} ([limits] memory_mib = {memory_mib})" if memory_mib and is_for_memory else told
+    return told_of_lack(told, memory_mib) or told
+
+
+def told_of_lack(told: str, memory_mib: int) -> str:
+    """Return the line of what an ended trainer said that is for want of memory, with the limit; "" if there is none."""
+    lines = (line.strip() for line in reversed(told.splitlines()) if any(sign in line for sign in _SIGNS))
+    lack = next(lines, "")
+    return f"ran out of [limits] memory_mib = {memory_mib}: {lack}" if memory_mib and lack else ""

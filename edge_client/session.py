@@ -71,7 +71,7 @@ from edge_client.session_events import (
 )
 from edge_client.waiting import Wait, Work
 from wire.exit_codes import ExitCode
-from wire.limits import UNASKED_BYTES
+from wire.limits import UNASKED_BYTES, shortened
 from wire.messages import (
     Ack,
     Constant,
@@ -249,7 +249,7 @@ class Session:
         """Take no part in this run: end, or where the link outlasts runs wait for the next."""
         if self._standby is None or self.once:
             return [Exit(code, reason)]
-        declined = Send(Decline(self.run, reason[:MAX_REASON_CHARACTERS]))
+        declined = Send(Decline(self.run, shortened(reason, MAX_REASON_CHARACTERS)))
         return [declined, Say(f"run {self.run_id} declined: {reason}"), *self._leave_run(at)]
 
     def _on_welcome(self, welcome: Welcome, at: float) -> Iterable[Instruction]:

@@ -6,7 +6,6 @@ error that names the nearest one.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
@@ -16,13 +15,22 @@ from models.tasks import TaskPlan
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
+MAX_REAL = 3.4e38
+"""Nets are trained in float32, which holds no more."""
+
+YEAR_S = 366 * 24 * 3600.0
+
 Positive = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 NotNegative = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-PositiveReal = Annotated[float, msgspec.Meta(gt=0, le=sys.float_info.max)]
-NotNegativeReal = Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)]
+PositiveReal = Annotated[float, msgspec.Meta(gt=0, le=MAX_REAL)]
+NotNegativeReal = Annotated[float, msgspec.Meta(ge=0, le=MAX_REAL)]
 VocabSize = Annotated[int, msgspec.Meta(ge=2, le=2**31 - 1)]
 Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 PartOrAll = Annotated[float, msgspec.Meta(gt=0, le=1)]
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=YEAR_S)]
+"""A wait: above 0 and, as none is unbounded, a year at most."""
+IntervalSeconds = Annotated[float, msgspec.Meta(ge=0.1, le=YEAR_S)]
+"""How often something is done, which is seldom enough to leave time for anything else."""
 
 
 class ConfigError(Exception):

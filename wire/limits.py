@@ -62,3 +62,11 @@ SILENT_HEARTBEATS = 2
 
 PIPE_BYTES = 2**32
 """A message between a process and its child, or in a store: what the network may carry was limited before."""
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text in so many characters at most: its beginning, and more of its end, where an error is named."""
+    if len(text) <= most:
+        return text
+    gap, head = " ... ", most // 4
+    return text[:head] + gap + text[len(text) - (most - head - len(gap)) :]

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from coordinator.commands import COMMANDS
-from coordinator.config import load
 from coordinator.links import Links
 from coordinator.metrics import Ledger
 from coordinator.report.prototype_map import PrototypeSet, of_file, of_frames
@@ -36,7 +35,7 @@ from coordinator.stored import (
 from coordinator.summary import PEAKS
 from coordinator.tally import RoundLine, read_line
 from models import methods
-from models.settings import Tables, read_toml
+from models.settings import Tables
 from models.spec import ConfigError
 from wire.encoding import decode
 from wire.messages import NETWORK, Ready
@@ -99,7 +98,7 @@ def read_run(path: Path) -> Run:
         ConfigError: there is none, it has not begun, or a part of it cannot be read.
     """
     folder = RunFolder.open(path)
-    config = read_toml(folder.config_path)
+    config = folder.read_tables()
     try:
         histogram = _read_histogram(folder)
         with _accounts(folder, config) as accounts:
@@ -187,7 +186,7 @@ def _summary_so_far(folder: RunFolder, accounts: Accounts, classes: Sequence[str
     """Return what `summary.json` would say if the run ended now; it knows no process's memory."""
     if accounts.facts.get("modules", "") not in ("", *sys.path):
         sys.path.append(accounts.facts["modules"])
-    config = load(folder.config_path, ())
+    config = folder.read_config()
     spec = config.unchecked_spec(folder.run_id, classes)
     ledger = Ledger(spec, methods.find(spec.method), Links(read_links(accounts.facts), lambda route: None))
     for client, ready in accounts.announced.items():

@@ -16,7 +16,6 @@ from coordinator.service.orders import Cancel, Done, ListRuns, Resume, Runs, Run
 from coordinator.service.queue import MOST_RUNS, Entry
 from coordinator.service.requirements import count_unmet, unmet
 from models.data import dataset_classes
-from models.settings import read_toml
 from models.spec import ConfigError, read_section
 from wire.messages import Message
 
@@ -137,7 +136,7 @@ class Clerk:
 def _facts(folder: RunFolder) -> tuple[str, int, str]:
     """Return a run's method, its number of rounds, and what is wrong with its folder, if anything is."""
     try:
-        config = read_section(RunConfig, read_toml(folder.config_path), str(folder.config_path))
+        config = read_section(RunConfig, folder.read_tables(), str(folder.config_path))
     except ConfigError as error:
         return "", 0, str(error)
     return str(config.method.get("name", "")), config.run.num_rounds, ""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from coordinator.config import RunConfig, load
+from coordinator.config import RunConfig
 from coordinator.daemon import Coordinator
 from coordinator.display import Display
 from coordinator.door import Arrival, Frames, OnArrival, OnBarred, OnEnded, Port
@@ -24,6 +24,7 @@ from models.data import dataset_classes
 from models.settings import source_of
 from models.spec import RunSpec
 from wire.exit_codes import ExitCode
+from wire.limits import shortened
 from wire.messages import Goodbye
 from wire.sockets.tcp import Counters
 
@@ -43,7 +44,7 @@ class Plan:
         Raises:
             ConfigError: it cannot be read, or its settings are none any more.
         """
-        config = service.over(load(folder.config_path, ()), source_of(folder.config_path, ()))
+        config = service.over(folder.read_config(), source_of(folder.config_path, ()))
         return cls(folder, config, config.spec(folder.run_id, dataset_classes(config.data)))
 
 
@@ -214,7 +215,9 @@ class Hosted:
         self._display.note(f"{guest.client} declined: {reason}")
         self.clients.discard(guest.client)
         self._declined[guest.client] = (guest.hello.incarnation, reason)
-        self._passage.hear(msgspec.structs.replace(guest.arrival, message=Goodbye(f"it declined: {reason}"[:200])))
+        self._passage.hear(
+            msgspec.structs.replace(guest.arrival, message=Goodbye(shortened(f"it declined: {reason}", 200)))
+        )
 
     def may_have(self, guest: Guest) -> bool:
         """Say whether a client has not declined."""

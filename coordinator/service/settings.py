@@ -7,11 +7,11 @@ from pathlib import Path
 
 import msgspec
 
-from coordinator.config import RunConfig, Seconds, TransportSection, check_transport
+from coordinator.config import RunConfig, TransportSection, check_transport
 from coordinator.privacy import require_accounting
 from coordinator.service.queue import RUNS
 from models.settings import read_tables, refusal, source_of
-from models.spec import ConfigError, Positive, Section, read_section
+from models.spec import ConfigError, IntervalSeconds, Positive, Section, read_section
 
 
 class ServiceSection(Section, frozen=True):
@@ -19,7 +19,7 @@ class ServiceSection(Section, frozen=True):
 
     dir: str = "service"
     max_concurrent_runs: Positive = 1
-    idle_heartbeat_s: Seconds = 15.0
+    idle_heartbeat_s: IntervalSeconds = 15.0
     plugin_dir: str = ""
     """Where the modules of parts named `module:attribute` are, seen from the folder of the file; empty for that."""
 

@@ -103,9 +103,8 @@ class _Job:
         return self._child
 
     def _on_gone(self, how: str) -> None:
-        lines = self._child.last_lines() if self._child is not None else ""
         self._child = None
-        self._answers.put_nowait(f"{how}; its last lines:\n{lines}" if lines else how)
+        self._answers.put_nowait(how)
 
 
 class JobClients:

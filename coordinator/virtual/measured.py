@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from coordinator.config import RunConfig, load
+from coordinator.config import RunConfig
 from coordinator.run_folder import RunFolder
 from coordinator.tally import ClientLine, Line, RoundLine, read_line
 from coordinator.virtual.fleet import num_trained
@@ -61,7 +61,7 @@ def read_profiles(path: Path) -> Measured:
         lines = [read_line(line) for line in folder.metrics_path.read_text(encoding="utf-8").splitlines()]
     except (OSError, ValueError, msgspec.MsgspecError) as error:
         raise ConfigError(f"--profiles-from {path}: expected the accounts of a run: {error}") from None
-    spec = load(folder.config_path, ()).unchecked_spec(folder.run_id, histogram["classes"])
+    spec = folder.read_config().unchecked_spec(folder.run_id, histogram["classes"])
     counts = {client: held["train"] for client, held in histogram["clients"].items()}
     num_exchanges = len(methods.find(spec.method).exchanges)
     by_client = _by_client(lines, num_exchanges)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from coordinator.app import Order, recorded
 from coordinator.config import load
+from coordinator.record import RunRecord
+from coordinator.run_folder import RunFolder
+from models.spec import RunSpec
 from tests.coordinator.report.runs import RecordedRun
 from wire.exit_codes import ExitCode
 from wire.sockets.service import READY
@@ -29,3 +36,73 @@ def test_a_run_that_is_over_is_no_failure_of_the_service_that_would_go_on_with_i
         assert manager.recv(64).decode() == READY
     assert "the run is finished already" in capsys.readouterr().out
     assert not folder.store_path.with_name("store.sqlite-wal").exists()
+
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class LeftError(Exception):
+    """In the place of the end of the process."""
+
+
+@pytest.fixture
+def handlers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """See that the signals mean afterwards what they did before, and that an end of the process is an error."""
+
+    def leave(code: int) -> NoReturn:
+        raise LeftError(code)
+
+    monkeypatch.setattr(os, "_exit", leave)
+    before = [signal.getsignal(number) for number in SIGNALS]
+    yield
+    assert [signal.getsignal(number) for number in SIGNALS] == before
+
+
+@pytest.mark.usefixtures("handlers")
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_run_that_is_stopped_before_it_handles_signals_leaves_no_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], number: signal.Signals
+) -> None:
+    def go(spec: RunSpec, record: RunRecord) -> ExitCode:
+        signal.raise_signal(number)
+        raise AssertionError
+
+    order = Order(load(None, [f"run.dir={tmp_path / 'runs'}"]), "loopback", tmp_path)
+    with pytest.raises(LeftError, match=str(int(ExitCode.INTERRUPTED))):
+        recorded(order, go)
+    assert list((tmp_path / "runs").iterdir()) == []
+    said = capsys.readouterr().err
+    assert said == f"stopped by {number.name}; nothing has run, so the run folder is removed\n"
+
+
+@pytest.mark.usefixtures("handlers")
+def test_one_that_goes_on_is_stopped_as_early_and_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def begin(spec: RunSpec, record: RunRecord) -> ExitCode:
+        return ExitCode.INTERRUPTED
+
+    def go(spec: RunSpec, record: RunRecord) -> ExitCode:
+        signal.raise_signal(signal.SIGINT)
+        raise AssertionError
+
+    config = load(None, [f"run.dir={tmp_path / 'runs'}"])
+    assert recorded(Order(config, "loopback", tmp_path), begin) == ExitCode.INTERRUPTED
+    (path,) = (tmp_path / "runs").iterdir()
+    capsys.readouterr()
+    with pytest.raises(LeftError):
+        recorded(Order(config, "loopback", tmp_path, folder=RunFolder(path)), go)
+    assert capsys.readouterr().err == f"stopped by SIGINT; to go on: coordinator loopback --resume {path}\n"
+    assert path.is_dir()
+
+
+def test_handlers_that_a_run_leaves_behind_stay(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+
+    def go(spec: RunSpec, record: RunRecord) -> ExitCode:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        return ExitCode.INTERRUPTED
+
+    try:
+        recorded(Order(load(None, [f"run.dir={tmp_path}"]), "loopback", tmp_path), go)
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -142,7 +142,7 @@ def test_any_other_address_needs_encryption(bind: str) -> None:
         ("model.name=cmn", "--set [model]: unknown name 'cmn'; did you mean 'cnn'?"),
         ("model.feature_dim=0", "--set [model]: feature_dim = 0: expected `int` >= 1"),
         ("training.lr=0", "--set [training]: lr = 0: expected `float` > 0.0"),
-        ("training.lr=inf", "--set [training]: lr = inf: expected `float` <= 1.7976931348623157e+308"),
+        ("training.lr=inf", "--set [training]: lr = inf: expected `float` <= 3.4e+38"),
         ("training.optimizer=adm", "--set [training]: optimizer = 'adm': expected 'sgd' or 'adam'"),
         (
             "evaluation.rule=globl_prototype",
@@ -156,7 +156,9 @@ def test_any_other_address_needs_encryption(bind: str) -> None:
         ("transport.keys=", "--set [transport]: keys = '': expected a folder"),
         ("transport.max_message_bytes=1", "--set [transport]: max_message_bytes = 1: expected `int` >= 65536"),
         ("transport.max_message_bytes=2147483648", "max_message_bytes = 2147483648: expected `int` <= 2147483647"),
-        ("transport.heartbeat_s=0", "--set [transport]: heartbeat_s = 0: expected `float` > 0.0"),
+        ("transport.heartbeat_s=0", "--set [transport]: heartbeat_s = 0: expected `float` >= 0.1"),
+        ("transport.heartbeat_s=0.0001", "--set [transport]: heartbeat_s = 0.0001: expected `float` >= 0.1"),
+        ("training.lr=1e300", "--set [training]: lr = 1e+300: expected `float` <= 3.4e+38"),
     ],
 )
 def test_an_error_names_key_expected_and_came(setting: str, message: str) -> None:

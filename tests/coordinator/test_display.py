@@ -50,7 +50,7 @@ def test_a_failed_round_says_why() -> None:
     none: Mapping[str, float] = {}
     view = replace(VIEW, status="failed", reason="1 of 2 updates (min_clients)", seconds=None, accuracy=none)
     assert round_line(view) == (
-        "[ROUND 3/10] ok=4 failed=0 late=0 n/a s  up 8.2 KiB  down 8.1 KiB  FAILED: 1 of 2 updates (min_clients)"
+        "[ROUND 3/10] ok=4 failed=0 late=0 n/a  up 8.2 KiB  down 8.1 KiB  FAILED: 1 of 2 updates (min_clients)"
     )
 
 

@@ -14,6 +14,7 @@ from coordinator.keys import ThrowAwayKeys, throw_away_keys
 from coordinator.loopback_clients import Clients, client_names
 from coordinator.run_folder import RunFolder
 from edge_client import config as client_config
+from wire.exit_codes import ExitCode
 
 
 class Started:
@@ -96,3 +97,25 @@ def test_the_clients_may_read_and_fetch_what_the_run_names_and_nothing_else(
     for process in started:
         client = client_config.load(Path(process.command[process.command.index("--config") + 1]), []).client
         assert (client.paths, client.downloads) == (paths, downloads)
+
+
+@pytest.mark.parametrize(("said", "told"), [(b"", "it said nothing"), (b"no such net\n\n", "no such net")])
+def test_a_client_that_gives_up_is_quoted_from_its_own_start_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: bytes, told: str
+) -> None:
+    class Ended(Started):
+        def __init__(self, command: list[str], **how: Any) -> None:
+            super().__init__(command, **how)
+            how["stdout"].write(said)
+
+        def poll(self) -> int:
+            return ExitCode.FAILED
+
+    monkeypatch.setattr(subprocess, "Popen", Ended)
+    config = load(None, [f"run.dir={tmp_path}", "data.num_clients=1"])
+    folder = RunFolder.create(config, "20261128-000000")
+    (folder.client_folder("client-00") / "log.txt").write_text("yesterday's error\n")
+    clients = Clients(config, tmp_path, folder, None)
+    clients.start("127.0.0.1:7071")
+    assert clients.check() == (ExitCode.FAILED, f"client-00 exited with 4: {told}")
+    clients.stop()

@@ -24,6 +24,7 @@ from coordinator.run_folder import RunFolder
 from coordinator.start import Start
 from coordinator.stored import StoredPosition, read_position
 from models import methods
+from models.spec import ConfigError
 from tests.coordinator.stores import unexpected
 from wire.encoding import Packed, encode, pack
 from wire.messages import Ready, Update
@@ -74,6 +75,27 @@ def put_exchange(record: RunRecord, client: str = "a") -> None:
     update = Update(1, 1, 0)
     frames = encode(update, packed(1.0))
     record.put_update(update, client, 30, frames, Timing(1, 2, 3, 4), lambda: None)
+
+
+def test_a_run_that_goes_on_is_held_to_what_it_was_begun_with(folder: RunFolder) -> None:
+    opened(folder).close()
+    begun = folder.config_path.read_text()
+    folder.config_path.write_text(begun.replace("seed = 0", "seed = 4"))
+    for _ in range(2):  # the first one has let go of the store
+        with pytest.raises(ConfigError, match=r"run\.seed = 4: expected 0"):
+            opened(folder)
+    folder.config_path.write_text(begun)
+    opened(folder).close()
+
+
+def test_settings_that_were_settled_are_those_to_go_on_with(folder: RunFolder) -> None:
+    config = load(folder.config_path, ["simulation.batched=true"])
+    run(folder, lambda record: record.write_config(config))
+    assert folder.read_config() == config
+    opened(folder).close()
+    folder.write_config(load(folder.config_path, ["simulation.batched=false"]))
+    with pytest.raises(ConfigError, match=r"simulation\.batched = False: expected True"):
+        opened(folder)
 
 
 @pytest.mark.parametrize("status", ["completed", "failed"])

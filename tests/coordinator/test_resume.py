@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.begun import CHANGEABLE
 from coordinator.config import load
-from coordinator.resume import CHANGEABLE, last_run, take_up
+from coordinator.resume import last_run, take_up
 from coordinator.run_folder import RunFolder
 from coordinator.store import Store
 from models.spec import ConfigError
@@ -110,7 +111,14 @@ def test_a_config_beside_it_brings_its_own_modules(tmp_path: Path) -> None:
     assert sys.path[-1] == str(tmp_path / "moved")
 
 
-def test_a_folder_may_have_any_name(tmp_path: Path) -> None:
+def test_a_config_that_is_not_whole_is_refused(tmp_path: Path) -> None:
+    folder = stored_run(tmp_path, "serve")
+    folder.config_path.write_text("")
+    with pytest.raises(ConfigError, match=r"config\.toml: expected all settings of the run.*`run`; put the file back"):
+        take_up(folder.path, "serve", None, [])
+
+
+def test_the_folder_of_runs_may_have_any_name(tmp_path: Path) -> None:
     (tmp_path / "100% #1?").mkdir()
     folder = stored_run(tmp_path / "100% #1?", "serve")
     assert take_up(folder.path, "serve", None, [])[2].path == folder.path

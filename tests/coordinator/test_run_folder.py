@@ -66,8 +66,25 @@ def test_the_paths_are_those_of_the_contract(tmp_path: Path) -> None:
 def test_the_effective_config_stands_in_a_new_folder(tmp_path: Path) -> None:
     made = config(tmp_path, "run.seed=7")
     folder = RunFolder.create(made, NOW)
-    assert load(folder.config_path, []) == made
+    assert load(folder.config_path, []) == folder.read_config() == made
     assert [path.name for path in folder.path.iterdir()] == ["config.toml"]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("", "Object missing required field `run`"),
+        ("[run]\nnum_rounds = 3\nseed = 0\n", "Object missing required field `method`"),
+        ('[run]\nnum_rounds = "x"\nseed = 0\n[method]\nname = "fedproto"\n', r"Expected `int`, got `str`"),
+        ("[run", "expected TOML"),
+    ],
+)
+def test_a_config_that_is_not_whole_is_told_of(tmp_path: Path, content: str, told: str) -> None:
+    folder = RunFolder.create(config(tmp_path), NOW)
+    folder.config_path.write_text(content)
+    for read in (folder.read_tables, folder.read_config):
+        with pytest.raises(ConfigError, match=f"config.toml: .*{told}"):
+            read()
 
 
 def test_an_existing_folder_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

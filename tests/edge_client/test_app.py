@@ -32,9 +32,9 @@ class Heard:
 
 
 @contextlib.contextmanager
-def daemon(folder: Path) -> Iterator[ClientApp]:
+def daemon(folder: Path, *more: str) -> Iterator[ClientApp]:
     """Have one that has begun, on the loop that runs."""
-    settings = ["client.id=a", "data.index=0", "coordinator.security=none", f'client.dir="{folder}"']
+    settings = ["client.id=a", "data.index=0", "coordinator.security=none", f'client.dir="{folder}"', *more]
     app = ClientApp(load(None, settings), folder, None, once=True)
     app._loop = asyncio.get_running_loop()
     app._ended = app._loop.create_future()
@@ -137,3 +137,26 @@ def test_the_meter_hears_of_runs_and_of_connections_that_have_none(tmp_path: Pat
         return done
 
     assert asyncio.run(main()) == [".", "joined", "answered", ".", "answered", ".", "stop", "answered", "."]
+
+
+@pytest.mark.parametrize(
+    ("how", "follows", "told"),
+    [
+        ("ended with exit code 1;\nMemoryError", session.TrainerFailed, "ran out of {}: MemoryError"),
+        ("ended with signal SIGSEGV", session.TrainerDied, "ended with signal SIGSEGV (under {})"),
+    ],
+)
+def test_a_trainer_that_lacked_memory_is_not_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, follows: type[Any], told: str
+) -> None:
+    fed: list[session.Event] = []
+
+    async def main() -> None:
+        with daemon(tmp_path, "limits.memory_mib=40") as app:
+            monkeypatch.setattr(app, "_feed", fed.append)
+            app._on_trainer_gone(how)
+
+    asyncio.run(main())
+    (event,) = fed
+    assert isinstance(event, follows)
+    assert event.reason == told.format("[limits] memory_mib = 40")

@@ -75,7 +75,15 @@ def test_addresses_to_call(address: str) -> None:
             "--set [schedule]: windows = '22-6': expected two times of day, such as 22:00-06:00",
         ),
         ('schedule.hook="a \'"', '--set [schedule]: hook = "a \'": expected a command line (No closing quotation)'),
-        ("schedule.hook_every_s=0", "--set [schedule]: hook_every_s = 0: expected `float` > 0"),
+        ("schedule.hook_every_s=0", "--set [schedule]: hook_every_s = 0: expected `float` >= 0.1"),
+        (
+            "schedule.hook_timeout_s=1e9",
+            "--set [schedule]: hook_timeout_s = 1000000000.0: expected `float` <= 31622400",
+        ),
+        (
+            "limits.memory_mib=1",
+            "--set [limits]: memory_mib = 1: expected at least 32, without which no trainer can start, or 0",
+        ),
         (
             'client.paths=[""]',
             "--set [client]: paths = '': expected a folder or a file, such as . for the one to start in",

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from edge_client.config import LimitsSection
-from edge_client.limits import MEBIBYTE, in_words, limit
+from edge_client.limits import MEBIBYTE, in_words, limit, told_of_lack
 
 ALLOCATE = "input(); bytearray(int(input()) << 20); print('had it')"
 
@@ -54,9 +54,27 @@ def test_a_process_that_is_gone_is_no_fault_of_its_limits(process: subprocess.Po
     ],
 )
 def test_want_of_memory_is_told_with_the_limit_if_there_is_one(error: Exception) -> None:
-    assert in_words(error, 300) == f"{type(error).__name__}: {error} ([limits] memory_mib = 300)"
+    assert in_words(error, 300) == f"ran out of [limits] memory_mib = 300: {type(error).__name__}: {error}"
     assert in_words(error, 0) == f"{type(error).__name__}: {error}"
 
 
 def test_other_errors_have_nothing_to_do_with_it() -> None:
     assert in_words(RuntimeError("shapes differ"), 300) == "RuntimeError: shapes differ"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "MemoryError",
+        "RuntimeError: can't start new thread",
+        "numpy._core._exceptions._ArrayMemoryError: Unable to allocate 7.45 GiB",
+        "OpenBLAS error: Memory allocation still failed after 10 retries, giving up.",
+        "libpython3.11.so.1.0: cannot map zero-fill pages",
+        "terminate called after throwing an instance of 'std::bad_alloc'",
+    ],
+)
+def test_of_what_a_process_said_the_line_is_taken_that_tells_of_want_of_memory(line: str) -> None:
+    died = f"ended with exit code 1; the last lines:\nTraceback (most recent call last):\n{line}\nexiting"
+    assert told_of_lack(died, 40) == f"ran out of [limits] memory_mib = 40: {line}"
+    assert told_of_lack(died, 0) == ""
+    assert told_of_lack("ended with signal SIGKILL", 40) == ""

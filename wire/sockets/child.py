@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from wire.sockets.log import last_lines
+from wire.sockets.log import last_lines, size_bytes
 from wire.sockets.outbox import Outbox
 from wire.sockets.pipe import Frames
 from wire.sockets.stream import Inbox, StreamError, pieces
@@ -34,12 +34,13 @@ OnMessage = Callable[[list[Buffer]], None]
 
 
 class Child(asyncio.BufferedProtocol):
-    """The daemon's end: starts the child, calls back for each message and when the child is gone."""
+    """The daemon's end: starts the child, calls back for each message and, in words, when the child is gone."""
 
     def __init__(self, on_message: OnMessage, on_gone: Callable[[str], None], log: Path) -> None:
         self._on_message = on_message
         self._on_gone = on_gone
         self._log = log
+        self._log_before_bytes = 0
         self._inbox, self._outbox = Inbox(), Outbox()
         self._fault = ""
         self._transport: asyncio.Transport | None = None
@@ -50,6 +51,7 @@ class Child(asyncio.BufferedProtocol):
     def belong_to(self, on_message: OnMessage, on_gone: Callable[[str], None], log: Path) -> None:
         """Call back there from now on; `log` is where the child, which has been told, writes its output by then."""
         self._on_message, self._on_gone, self._log = on_message, on_gone, log
+        self._log_before_bytes = size_bytes(log)
 
     async def start(self, module: str, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
         """Start `python -I -m module --pipe FD *arguments`; its output goes to the end of the log file.
@@ -62,6 +64,7 @@ class Child(asyncio.BufferedProtocol):
         for end in (ours, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
         ours.setblocking(False)
+        self._log_before_bytes = size_bytes(self._log)
         with theirs, open(self._log, "ab") as log:
             command = [sys.executable, "-I", "-m", module, "--pipe", str(theirs.fileno()), *arguments]
             self._process = subprocess.Popen(
@@ -124,8 +127,8 @@ class Child(asyncio.BufferedProtocol):
             self._process.kill()
 
     def last_lines(self) -> str:
-        """Return the last lines of the child's output."""
-        return "\n".join(last_lines(self._log, LAST_LINES))
+        """Return the last lines of its log since the child writes there, which others may write to as well."""
+        return "\n".join(last_lines(self._log, LAST_LINES, self._log_before_bytes))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Send what was queued early (called by asyncio)."""
@@ -167,7 +170,11 @@ class Child(asyncio.BufferedProtocol):
             self._process.kill()
             code = self._process.wait(KILL_AFTER_S)
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        self._on_gone(self._fault or f"ended with {how}")
+        self._on_gone(self._with_last_lines(self._fault or f"ended with {how}"))
+
+    def _with_last_lines(self, how: str) -> str:
+        lines = self.last_lines()
+        return f"{how}; the last lines of {self._log.name} since it was started:\n{lines}" if lines else how
 
     def _close(self) -> None:
         self._outbox.close()

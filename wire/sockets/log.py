@@ -18,11 +18,19 @@ def say(text: str) -> None:
         return
 
 
-def last_lines(log: Path, num_lines: int) -> list[str]:
-    """Return the last lines of a log, so many at most; none if it cannot be read."""
+def size_bytes(log: Path) -> int:
+    """Return how much there is of a log by now, nothing if there is none."""
+    try:
+        return log.stat().st_size
+    except OSError:
+        return 0
+
+
+def last_lines(log: Path, num_lines: int, after_bytes: int = 0) -> list[str]:
+    """Return the last lines of a log behind its first so many bytes, so many at most; none if it cannot be read."""
     try:
         with log.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - END_BYTES))
+            file.seek(max(after_bytes, file.seek(0, os.SEEK_END) - END_BYTES))
             return file.read().decode("utf-8", "replace").splitlines()[-num_lines:]
     except OSError:
         return []

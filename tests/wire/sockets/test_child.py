@@ -162,13 +162,18 @@ def test_drain_does_not_wait_for_a_child_that_is_gone(parent: Parent) -> None:
 
 @pytest.mark.parametrize(
     ("behaviour", "how"),
-    [("fail", "ended with exit code 7"), ("kill yourself", "ended with signal SIGKILL")],
+    [
+        ("fail", "ended with exit code 7; the last lines of child.log since it was started:\nwhat went wrong"),
+        ("kill yourself", "ended with signal SIGKILL"),
+    ],
 )
-def test_its_end_is_reported_once(parent: Parent, behaviour: str, how: str) -> None:
+def test_its_end_is_reported_once_with_what_it_said_and_nobody_before(
+    parent: Parent, tmp_path: Path, behaviour: str, how: str
+) -> None:
+    (tmp_path / "child.log").write_text("yesterday's error\n")
+
     async def main() -> None:
         assert await parent.seen_gone() == how
-        if behaviour == "fail":
-            assert parent.child.last_lines() == "what went wrong"
 
     run(parent, behaviour, main)
     assert len(parent.gone) == 1
@@ -230,6 +235,16 @@ def test_its_last_lines_are_the_last_ones(parent: Parent, tmp_path: Path) -> Non
     (tmp_path / "child.log").write_text("".join(f"line {number}\n" for number in range(5000)))
     lines = parent.child.last_lines().splitlines()
     assert lines == [f"line {number}" for number in range(5000 - LAST_LINES, 5000)]
+
+
+def test_one_that_was_given_away_is_quoted_from_its_new_log(parent: Parent, tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text("yesterday's error\n")
+    parent.child.belong_to(parent.came.append, parent.gone.append, log)
+    assert parent.child.last_lines() == ""
+    with log.open("a") as file:
+        file.write("today's error\n")
+    assert parent.child.last_lines() == "today's error"
 
 
 def test_peak_memory_is_that_of_the_process_alone(parent: Parent) -> None:
