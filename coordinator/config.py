@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import tomli_w
 
+from coordinator.label_map import check_label_map
 from coordinator.rounds import RoundRules
 from coordinator.virtual.section import SimulationSection
 from models import methods
@@ -175,11 +176,12 @@ class RunConfig(Section, frozen=True):
         """Return what clients need to know of the run, over this label map.
 
         Raises:
-            ConfigError: more classes are to be public than there are, or tasks than classes or rounds, or the method's
-                settings do not fit the run.
+            ConfigError: there are more classes than can be told of, more classes are to be public than there are, or
+                tasks than classes or rounds, or the method's settings do not fit the run.
         """
         spec, method = self.unchecked_spec(run_id, classes), methods.find(self.method_name)
         spec.check_tasks()
+        check_label_map(spec)
         method.check(spec, methods.read_config(method, spec.method_config))
         check_file(spec.model)
         return spec

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 import time
 import traceback
 from pathlib import Path
@@ -45,11 +44,14 @@ from wire.exit_codes import ExitCode
 from wire.framing import framed_bytes
 from wire.messages import Constant as ConstantMessage
 from wire.messages import Ready, Update
-from wire.sockets.signals import run_daemon
+from wire.sockets.signals import ended_by_signals, run_daemon
 from wire.tensors import Buffer
 
 RATE_EVERY_S = 10.0
 """People are told the speed and the time left this often."""
+
+LAST_WORDS = "what was at work did not end in time; --resume goes on as after a kill, unless the store is in memory"
+"""What a signal ends in the midst of, where nothing can be asked to stop."""
 
 
 class Simulation:
@@ -86,10 +88,7 @@ class Simulation:
         self._num_done = 0
 
     async def run(self) -> ExitCode:
-        """Simulate the run to its end, or to the next client after a signal."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._end, ExitCode.INTERRUPTED, f"stopped by {number.name}")
+        """Simulate the run to its end, or until it is interrupted."""
         self._record.attach(self._on_store_failed)
         try:
             await self._make_clients()
@@ -112,6 +111,10 @@ class Simulation:
             if self._host is not None:
                 await self._host.close()
         return self._close(*(self._ended or (ExitCode.INTERRUPTED, "")))
+
+    def interrupt(self, reason: str) -> None:
+        """Let the run end where it is, to go on later; a signal's handler may call this in the midst of anything."""
+        self._end(ExitCode.INTERRUPTED, reason)
 
     def _close(self, code: ExitCode, reason: str) -> ExitCode:
         trainer_peak_bytes = self._host.peak_rss_bytes() if self._host is not None else None
@@ -154,6 +157,8 @@ class Simulation:
             self._record.write_config(config)
         self._record.is_batched = config.simulation.batched is True
         self._host = host = open_host(config, setup_of(config, *where), folder, self._modules, parts)
+        if self._ended is not None:
+            host.stop()
         return host
 
     def _cost_of_constant(self, constant: Constant) -> Cost:
@@ -162,7 +167,7 @@ class Simulation:
 
     async def _step(self) -> None:
         """Let those that were asked work, or carry out what the rounds instruct, or else let time pass."""
-        await asyncio.sleep(0)  # signals are handled here
+        await asyncio.sleep(0)  # the store is heard here
         if self._asked:
             await self._work()
         elif self._conductor.has_work:
@@ -291,9 +296,10 @@ class Simulation:
         self._end(ExitCode.FINISHED if finish.outcome == "finished" else ExitCode.FAILED, finish.reason)
 
     def _end(self, code: ExitCode, reason: str) -> None:
-        self._ended = self._ended or (code, reason)
-        if self._host is not None:
-            self._host.stop()
+        if self._ended is None:
+            self._ended = (code, reason)
+            if self._host is not None:
+                self._host.stop()
 
     def _on_store_failed(self, error: StoreError) -> None:
         self._end(ExitCode.INTERRUPTED, str(error))
@@ -308,6 +314,8 @@ def simulate(config: RunConfig, modules: Path, init_from: Path | None, folder: R
     """Simulate one run to its end; with a folder, go on with the run there."""
 
     def go(spec: RunSpec, record: RunRecord) -> ExitCode:
-        return run_daemon(Simulation(config, spec, record, modules).run())
+        simulation = Simulation(config, spec, record, modules)
+        with ended_by_signals(simulation.interrupt, LAST_WORDS):
+            return run_daemon(simulation.run())
 
     return recorded(Order(config, "simulate", modules, init_from, folder), go)

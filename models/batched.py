@@ -27,7 +27,7 @@ from models.methods.batching import GROUP_SIZE, varying_of
 from models.methods.plain_client import PlainClient
 from models.side_by_side import SideBySide
 from models.spec import TrainingConfig
-from models.steps import mean_loss, steps
+from models.steps import Progress, mean_loss, steps
 from models.training import Batch, batch_norms, make_optimizer, norms_can_take, train
 
 Tensors = dict[str, torch.Tensor]
@@ -72,8 +72,10 @@ class Together:
         dropout = stream_of(client.context.device)
         self._members.append(_Member(client, rows_of_steps, trained, buffers, held, dropout))
 
-    def train(self) -> list[Trained]:
+    def train(self, on_progress: Progress | None = None) -> list[Trained]:
         """Train all of them and return what became of each, in the order in which they were taken in.
+
+        `on_progress` hears of the steps of the one with most.
 
         Raises:
             models.steps.TrainingDivergedError: a client's loss is not finite.
@@ -83,7 +85,7 @@ class Together:
         longest_first = sorted(range(len(self._members)), key=lambda index: -len(self._members[index].steps))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*performance drop")  # `pays_off` is for finding that out
-            trained = _Training([self._members[index] for index in longest_first], self._config).run()
+            trained = _Training([self._members[index] for index in longest_first], self._config).run(on_progress)
         return [made for _, made in sorted(zip(longest_first, trained, strict=True), key=lambda item: item[0])]
 
 
@@ -151,11 +153,12 @@ class _Training:
         self._optimizer = make_optimizer(self._parameters.values(), config)
         self._totals = torch.zeros(len(members), device=context.device)
 
-    def run(self) -> list[Trained]:
+    def run(self, on_progress: Progress | None) -> list[Trained]:
         """Take all steps."""
         made = [self._made(index) for index, member in enumerate(self._members) if not member.steps]
         self._loss.net.train()
-        for step in range(len(self._members[0].steps)):
+        num_steps = len(self._members[0].steps)
+        for step in range(num_steps):
             self._optimizer.zero_grad()
             for indices, rows, picked in self._batches(step):
                 self._backward(indices, rows, picked)
@@ -163,6 +166,8 @@ class _Training:
             self._optimizer.step()
             ended = [index for index, member in enumerate(self._members) if len(member.steps) == step + 1]
             made = [*(self._made(index) for index in ended), *made]
+            if on_progress is not None:
+                on_progress(step + 1, num_steps)
         return made
 
     def _batches(self, step: int) -> Iterator[tuple[list[int], slice | torch.Tensor, torch.Tensor]]:

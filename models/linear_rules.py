@@ -6,6 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+_MAX_SCORES = 1 << 22
+"""How many scores are held at a time: 16 MiB of float32."""
+
+
+def rows_at_a_time(num_classes: int) -> int:
+    """Return how many features may be scored for so many classes in one go, at least one."""
+    return max(1, _MAX_SCORES // max(1, num_classes))
+
 
 class LinearRule(NamedTuple):
     """The class of the largest score wins: weights [A, D], biases [A], and the class of each row, [A]."""
@@ -20,8 +28,12 @@ class LinearRule(NamedTuple):
         """Return class ids [B], -1 where there is no class."""
         if not len(self.classes):
             return np.full(len(features_BD), -1)
-        scores_BA = features_BD @ self.weight_AD.T + self.bias_A
-        return np.asarray(self.classes[scores_BA.argmax(axis=1)])
+        rows = rows_at_a_time(len(self.classes))
+        best_B = np.empty(len(features_BD), np.int64)
+        for begin in range(0, len(features_BD), rows):
+            chunk = slice(begin, begin + rows)
+            best_B[chunk] = (features_BD[chunk] @ self.weight_AD.T + self.bias_A).argmax(axis=1)
+        return np.asarray(self.classes[best_B])
 
 
 def nearest_prototype(prototypes_AD: np.ndarray, classes: np.ndarray) -> LinearRule:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import torch
 
+from models.linear_rules import rows_at_a_time
 from models.methods.api import Client
 from models.nets.net import feature_batches
 from models.prototypes import local_prototypes, nearest_class
@@ -21,11 +23,14 @@ def predictions(client: Client, x: torch.Tensor, rules: Sequence[str]) -> dict[s
 
 
 def _predict(client: Client, rule: str, features_BD: torch.Tensor) -> torch.Tensor:
-    if rule == "head":
-        return client.predict_by_head(features_BD)
     if rule == "local_prototype":
         return _by_local_prototype(client, features_BD)
-    return client.predict(rule, features_BD)
+    predict = client.predict_by_head if rule == "head" else functools.partial(client.predict, rule)
+    rows = rows_at_a_time(client.context.net.head.out_features)
+    said_B = torch.empty(len(features_BD), dtype=torch.int64, device=features_BD.device)
+    for chunk_BD, chunk_said_B in zip(features_BD.split(rows), said_B.split(rows), strict=True):
+        chunk_said_B[:] = predict(chunk_BD)
+    return said_B
 
 
 def _by_local_prototype(client: Client, features_BD: torch.Tensor) -> torch.Tensor:

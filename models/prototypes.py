@@ -83,7 +83,6 @@ class ClassSums:
 def local_prototypes(net: Net, x: torch.Tensor, y: torch.Tensor, num_classes: int) -> LocalPrototypes:
     """Return the mean feature of each class among samples `x`, `y`, with the net in evaluation mode."""
     import torch
-    from torch.nn.functional import one_hot
 
     from models.nets.net import feature_batches
 
@@ -91,7 +90,7 @@ def local_prototypes(net: Net, x: torch.Tensor, y: torch.Tensor, num_classes: in
     begin = 0
     for features_BD in feature_batches(net, x):
         y_B = y[begin : begin + len(features_BD)].cpu()
-        sums_CD += one_hot(y_B, num_classes).double().T @ features_BD.cpu().double()
+        sums_CD.index_add_(0, y_B, features_BD.cpu().double())
         begin += len(features_BD)
     counts = np.bincount(y.cpu().numpy(), minlength=num_classes)
     (classes,) = np.nonzero(counts)
@@ -140,7 +139,8 @@ def nearest_class(features_BD: torch.Tensor, prototypes_CD: torch.Tensor, classe
     if not len(classes):
         return torch.full((len(features_BD),), -1, dtype=torch.int64, device=features_BD.device)
     rows = max(1, _MAX_ENTRIES // prototypes_CD.numel())
-    nearest = [
-        (chunk_BD[:, None] - prototypes_CD).square().sum(dim=2).argmin(dim=1) for chunk_BD in features_BD.split(rows)
-    ]
-    return classes[torch.cat(nearest)]
+    nearest_B = torch.empty(len(features_BD), dtype=torch.int64, device=features_BD.device)
+    for chunk_BD, found_B in zip(features_BD.split(rows), nearest_B.split(rows), strict=True):
+        # A result of its own would keep the memory of its differences from being used again by the next ones.
+        found_B[:] = (chunk_BD[:, None] - prototypes_CD).square_().sum(dim=2).argmin(dim=1)
+    return classes[nearest_B]

@@ -31,6 +31,8 @@ def pack_header(content: Any, what: str) -> bytes:
         header: bytes = msgpack.packb(plain, default=_plain)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise EncodeError(f"{what}: {error}") from None
+    if len(header) > MAX_HEADER_BYTES:
+        raise EncodeError(f"{what}: header: expected at most {MAX_HEADER_BYTES} bytes, got {len(header)}")
     try:
         if len(header) > SHORT_BYTES or not (_is_simple(header) or _fits(plain, MAX_DEPTH)):
             _check_structure(header)

@@ -7,7 +7,7 @@ MAX_MESSAGE_BYTES = 2**31 - 1
 """The most that `[transport] max_message_bytes` may say, so the largest message that a client ever takes."""
 
 MAX_HEADER_BYTES = 256 * 1024
-"""The largest header frame: holds a welcome with the names of several thousand classes."""
+"""The largest header frame: holds a welcome with `MAX_CLASSES` short names."""
 
 MAX_HEADER_ITEMS = 65_536
 """All values, lists, maps and map keys of one header, counted together."""
@@ -32,6 +32,9 @@ MAX_ENTRIES = 2**40
 
 MAX_SAMPLES = 2**32 - 1
 """Samples that a client may announce, of a class and together: what a `u32` count holds."""
+
+MAX_CLASSES = 32_700
+"""Classes of a run's label map: a `Ready` has two counts of each among its items. Class ids, `u16`, could name more."""
 
 MAX_UNIVERSE = 2**31
 """The positions that an index set chooses among: sums of positions stay inside 64 bits."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from models.participant import Attempt, Participant
+    from models.steps import Progress
     from wire.tensors import Buffer
 
 
@@ -156,21 +157,29 @@ class VirtualClients:
         ready = Ready(self._setup.run, **msgspec.structs.asdict(participant.announcement))
         return Announced(client, ready, notes, participant.count_flops() if self._setup.counts_flops else 0)
 
-    def perform(self, assignment: Assignment, kept: Mapping[str, int]) -> Iterator[Done]:
-        """Do one exchange for each of these clients, together if that is wanted and can be; `kept` is by client."""
+    def perform(
+        self, assignment: Assignment, kept: Mapping[str, int], on_progress: Progress | None = None
+    ) -> Iterator[Done]:
+        """Do one exchange for each of these clients, together if that is wanted and can be; `kept` is by client.
+
+        What `on_progress` raises ends it, and the client whose training that was holds the state it had before.
+        """
         tasks = {client: assignment.frames(round, self._setup.max_message_bytes) for client, round in kept.items()}
         if self._setup.batched:
             for group in self._batching.groups(list(tasks), assignment.exchange, self._held.show):
-                yield from self._perform_together({client: tasks.pop(client) for client in group}, assignment.exchange)
+                together = {client: tasks.pop(client) for client in group}
+                yield from self._perform_together(together, assignment.exchange, on_progress)
         for client, frames in tasks.items():
-            yield self._perform(client, frames)
+            yield self._perform(client, frames, on_progress)
 
-    def _perform(self, client: str, frames: list[Buffer]) -> Done:
+    def _perform(self, client: str, frames: list[Buffer], on_progress: Progress | None) -> Done:
         work = self._begin(client, frames)
-        work.participant.train(work.attempt)
+        work.participant.train(work.attempt, on_progress)
         return self._finish(work)
 
-    def _perform_together(self, tasks: Mapping[str, list[Buffer]], exchange: int) -> Iterator[Done]:
+    def _perform_together(
+        self, tasks: Mapping[str, list[Buffer]], exchange: int, on_progress: Progress | None
+    ) -> Iterator[Done]:
         """Do one exchange for clients that train together, or one by one if it turns out that they cannot."""
         from models.batched import Together
 
@@ -180,10 +189,10 @@ class VirtualClients:
             works[-1].participant.join(together, works[-1].attempt)
         started = time.perf_counter()
         try:
-            trained = together.train()
+            trained = together.train(on_progress)
         except RuntimeError as error:  # what torch raises where it cannot compute many at once
             self._batching.give_up(list(tasks), exchange, error)
-            yield from (self._perform(client, frames) for client, frames in tasks.items())
+            yield from (self._perform(client, frames, on_progress) for client, frames in tasks.items())
             return
         train_s = (time.perf_counter() - started) / len(works)
         for work, made in zip(works, trained, strict=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -25,13 +26,17 @@ class ClientHost(Protocol):
         """Yield what each client of `kept` has done; the last round of each whose outcome stands is its value there."""
 
     def stop(self) -> None:
-        """Let what is being yielded end before its time."""
+        """Let what is being yielded end before its time; a signal's handler may call this."""
 
     async def close(self) -> None:
         """Let go of everything."""
 
     def peak_rss_bytes(self) -> int | None:
         """Return the peak resident memory of the largest process that works for clients, None if there is no other."""
+
+
+class _StoppedError(Exception):
+    """The work at hand is left undone."""
 
 
 class OwnClients:
@@ -54,14 +59,19 @@ class OwnClients:
 
     async def perform(self, assignment: Assignment, kept: Mapping[str, int]) -> AsyncGenerator[Done, None]:
         """Yield what each client of `kept` has done."""
-        for done in self._clients.perform(assignment, kept):
-            yield done
-            await asyncio.sleep(0)
-            if self._stopped:
-                return
+        with contextlib.suppress(_StoppedError):
+            for done in self._clients.perform(assignment, kept, self._check):
+                yield done
+                await asyncio.sleep(0)
+                self._check()
+
+    def _check(self, done: int = 0, total: int = 0) -> None:
+        """Leave the work at hand if there is to be no more; called after each step of a training, too."""
+        if self._stopped:
+            raise _StoppedError
 
     def stop(self) -> None:
-        """End before the next client's turn."""
+        """End before the next client's turn, or the next step of its training."""
         self._stopped = True
 
     async def close(self) -> None:

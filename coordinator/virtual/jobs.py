@@ -128,6 +128,7 @@ class JobClients:
         self._jobs: list[_Job] = []
         self._num_train: dict[str, int] = {}
         self._outcomes: asyncio.Queue[Frames | Exception | None] = asyncio.Queue()
+        self._stopped = False
 
     async def begin(self, clients: Sequence[str], constants: Sequence[Constant]) -> AsyncGenerator[Announced, None]:
         """Yield what each of these clients announces."""
@@ -155,7 +156,8 @@ class JobClients:
 
     def stop(self) -> None:
         """End what is being yielded."""
-        self._outcomes.put_nowait(None)
+        self._stopped = True
+        asyncio.get_running_loop().call_soon_threadsafe(self._outcomes.put_nowait, None)
 
     async def close(self) -> None:
         """End all jobs, and delete the data set that they shared."""
@@ -170,6 +172,8 @@ class JobClients:
     async def _answers(self, shares: Sequence[list[str]], ask: Ask) -> AsyncGenerator[Frames, None]:
         """Yield the answers for all clients of these shares, each of which goes to one job."""
         self._outcomes = asyncio.Queue()
+        if self._stopped:
+            return
         todo = deque(_Share(list(clients)) for clients in shares if clients)
         num_answers = sum(len(share.clients) for share in todo)
         at_work = [asyncio.ensure_future(self._work(job, todo, ask)) for job in self._jobs]

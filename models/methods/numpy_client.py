@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from models.linear_rules import nearest_prototype
+from models.linear_rules import LinearRule, nearest_prototype
 from models.methods.api import Client, ClientContext
 from models.nets.affine import AffineNet
 from models.optimizers import optimizer_of
@@ -65,8 +65,8 @@ class NumpyClient(Client):
 
     def _predict(self, rule: str, features_BD: Any) -> np.ndarray:
         if rule == "head":
-            logits_BC = self.net.head(features_BD)
-            return np.asarray(logits_BC[:, : self.context.num_seen].argmax(axis=1))
+            weight_CD, bias_C = (array[: self.context.num_seen] for array in self.head_arrays())
+            return LinearRule(weight_CD, bias_C, np.arange(len(bias_C))).predict(features_BD)
         if rule == "local_prototype":
             means = self.local_prototypes()
             return nearest_prototype(means.prototypes_CD, means.classes).predict(features_BD)

@@ -84,6 +84,10 @@ class PairsRun(ServedRun):
         """Start coordinator and clients in one go."""
         return self.processes.coordinator("loopback", "--config", self.config_path, *arguments, name=name)
 
+    def simulate(self, *arguments: str, name: str = "simulation") -> Coordinator:
+        """Start a simulation."""
+        return self.processes.coordinator("simulate", "--config", self.config_path, *arguments, name=name)
+
     def serve_all(self, *indices: int) -> tuple[Coordinator, list[Process]]:
         """Start a coordinator and the clients of these indices."""
         coordinator = self.serve()

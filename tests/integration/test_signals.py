@@ -7,8 +7,10 @@ import signal
 import socket
 from collections.abc import Iterator, Sequence
 
+import pytest
+
 from tests.integration.pairs_run import PairsRun
-from tests.integration.processes import END_S, Process, Processes, until
+from tests.integration.processes import END_S, Coordinator, Process, Processes, until
 from tests.integration.served_run import client_id
 from wire.exit_codes import ExitCode
 
@@ -129,6 +131,45 @@ def test_loopback_with_a_frozen_client_and_an_impatient_user(pairs: PairsRun, pr
     until(ended, "it ends", END_S)
     see_it_end(run, signal.SIGINT)
     processes.see_none_left()
+
+
+def see_it_resume(pairs: PairsRun, run: Coordinator) -> None:
+    """Have an interrupted simulation go on, to the arrays of one that was left alone."""
+    resumed = pairs.processes.coordinator("simulate", "--resume", run.folder, name="resumed")
+    assert resumed.wait() == ExitCode.FINISHED
+    assert resumed.summary["global_hash"] == pairs.undisturbed_hashes()
+
+
+def test_a_simulation_whose_client_trains(pairs: PairsRun) -> None:
+    pairs.gates.shut(SECOND, how="report")
+    run = pairs.simulate()
+    pairs.gates.see(SECOND)
+    see_it_end(run, signal.SIGTERM)
+    assert run.summary["rounds_completed"] == 0
+    pairs.gates.open(SECOND)
+    see_it_resume(pairs, run)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("who", [SECOND, "server-echoes"])
+def test_a_simulation_that_reports_no_progress(pairs: PairsRun, who: str) -> None:
+    pairs.gates.shut(who)
+    run = pairs.simulate()
+    pairs.gates.see(who)
+    see_it_end(run, signal.SIGINT)
+    pairs.gates.open(who)
+    see_it_resume(pairs, run)
+
+
+@pytest.mark.slow
+def test_a_simulation_takes_its_jobs_along(pairs: PairsRun, processes: Processes) -> None:
+    pairs.gates.shut(FIRST, SECOND, how="spin")
+    run = pairs.simulate("--jobs", "2")
+    pairs.gates.see(FIRST, SECOND)
+    see_it_end(run, signal.SIGTERM)
+    processes.see_none_left()
+    pairs.gates.open(FIRST, SECOND)
+    see_it_resume(pairs, run)
 
 
 def test_a_killed_loopback_leaves_nothing_behind(pairs: PairsRun, processes: Processes) -> None:

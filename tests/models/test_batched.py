@@ -96,6 +96,25 @@ def test_nets_with_batch_norm_optimizers_and_clipping_too(net: str, changes: dic
     see_equal(make_spec("fedavg", model=ModelConfig(name=net, feature_dim=6), training=training), "model")
 
 
+def test_what_hears_of_the_steps_may_abandon_them() -> None:
+    class AbandonedError(Exception):
+        pass
+
+    def on_progress(done: int, total: int) -> None:
+        heard.append((done, total))
+        if done == 2:
+            raise AbandonedError
+
+    heard: list[tuple[int, int]] = []
+    spec = make_spec("local_only", training=TrainingConfig(local_steps=3, batch_size=4))
+    together = Together(spec.training)
+    for number, participant in enumerate(clients_at_work(spec).values()):
+        together.add(participant.client, number)
+    with pytest.raises(AbandonedError):
+        together.train(on_progress)
+    assert heard == [(1, 3), (2, 3)]
+
+
 def test_every_method_says_whether_it_can_be_batched() -> None:
     needs = [name for name in methods.names() if methods.find(name).needs_net]
     can = []
