@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import tomli_w
 
-from coordinator.rounds import RoundRules
+from coordinator.round_rules import RoundRules
 from coordinator.virtual.section import SimulationSection
 from models import methods
 from models.data import DATASETS

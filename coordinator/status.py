@@ -122,13 +122,11 @@ def _standing(status: dict[str, Any]) -> list[str]:
         if status["service"] is not None:
             on = f"its service in {status['service']}, started again, goes on with it"
         lines.append(f"no process of this machine has it: it was killed, or runs elsewhere; {on}")
-    if status["waits_for"] and not status["cohort"] and not outcome:
-        lines.append(status["waits_for"])
     if status["cohort"] and not outcome:
         missing = sorted(set(status["cohort"]) - set(status["answered"]))
-        waits = f", waiting for {', '.join(missing)}" if missing else ""
+        waits = f", waiting for {', '.join(missing)}" if missing and not status["waits_for"] else ""
         lines.append(f"exchange {status['exchange']}: {len(status['answered'])}/{len(status['cohort'])} updates{waits}")
-    return lines
+    return [*lines, status["waits_for"]] if status["waits_for"] and not outcome else lines
 
 
 def _waiting(status: dict[str, Any]) -> list[str]:

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 
+from coordinator.awaited import Guests, Wait, awaited
 from coordinator.rounds import Phase, Rounds
 
 FIRST_NOTE_S = 3.0
@@ -30,26 +31,24 @@ class Presence:
         self._stored = ""
         self._stored_at = -math.inf
 
-    def look(self, waits_for: str, heard_at: Mapping[str, float], at: float) -> None:
+    def look(self, wait: Wait, heard_at: Mapping[str, float], at: float) -> None:
         """Store what is so at `at`, if that is due; this and `heard_at` are monotonic seconds."""
-        if waits_for != self._stored or at - self._stored_at >= STORE_EVERY_S:
+        if wait.what != self._stored or at - self._stored_at >= STORE_EVERY_S:
             ahead_s = self._clock() - at
-            self._put(waits_for, {client: heard + ahead_s for client, heard in heard_at.items()})
-            self._stored, self._stored_at = waits_for, at
+            self._put(wait.line(at), {client: heard + ahead_s for client, heard in heard_at.items()})
+            self._stored, self._stored_at = wait.what, at
 
 
-async def tell_waiting(
-    machine: Rounds, heard_at: Callable[[], Mapping[str, float]], note: Callable[[str], None], put: Put
-) -> None:
+async def tell_waiting(machine: Rounds, guests: Guests, note: Callable[[str], None], put: Put) -> None:
     """Tell soon after the start, on a change of whom is waited for, and now and then; never returns."""
     now, presence = asyncio.get_running_loop().time, Presence(put)
-    presence.look(machine.waiting_for(heard_at()), heard_at(), now())
+    presence.look(awaited(machine, guests), guests.heard_at(), now())
     told, told_at = "", now() - NOTE_EVERY_S
     while True:
         await asyncio.sleep(FIRST_NOTE_S)
-        text = machine.waiting_for(heard_at())
-        presence.look(text, heard_at(), now())
-        changed = text != told and machine.phase is Phase.WAITING
+        wait = awaited(machine, guests)
+        presence.look(wait, guests.heard_at(), now())
+        changed = wait.what != told and machine.phase is Phase.WAITING
         if changed or (now() - told_at >= NOTE_EVERY_S and machine.phase is not Phase.OVER):
-            note(text)
-            told, told_at = text, now()
+            note(wait.line(now()))
+            told, told_at = wait.what, now()

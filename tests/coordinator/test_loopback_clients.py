@@ -14,6 +14,7 @@ from coordinator.keys import ThrowAwayKeys, throw_away_keys
 from coordinator.loopback_clients import Clients, client_names
 from coordinator.run_folder import RunFolder
 from edge_client import config as client_config
+from wire.exit_codes import ExitCode
 
 
 class Started:
@@ -96,3 +97,22 @@ def test_the_clients_may_read_and_fetch_what_the_run_names_and_nothing_else(
     for process in started:
         client = client_config.load(Path(process.command[process.command.index("--config") + 1]), []).client
         assert (client.paths, client.downloads) == (paths, downloads)
+
+
+def test_a_run_goes_on_without_a_client_that_it_has_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "Popen", Started)
+    config = load(None, [f"run.dir={tmp_path}", "data.num_clients=2"])
+    clients = Clients(config, tmp_path, RunFolder.create(config, "20261128-000000"), None)
+    clients.start("127.0.0.1:7071")
+    monkeypatch.setattr(
+        Started,
+        "poll",
+        lambda process: ExitCode.REFUSED if "client-01" in repr(process.command) else None,
+        raising=False,
+    )
+    assert clients.check(["client-01"]) is None
+    told = clients.check(["client-00"])
+    assert told is not None
+    assert told[0] == ExitCode.REFUSED
+    assert told[1].startswith("client-01 exited with 3")
+    clients.stop()
