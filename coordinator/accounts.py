@@ -10,7 +10,7 @@ import msgspec
 from coordinator.durations import Moments, duration_s, durations_of
 from coordinator.links import Link
 from coordinator.prediction import Prediction
-from coordinator.tally import ClientLine, Cost, Report, Score, Traffic
+from coordinator.tally import Answer, ClientLine, Cost, Report, Score, Traffic
 from wire.messages import Evaluation
 from wire.payload import Sizes
 from wire.timing import together_s
@@ -35,7 +35,7 @@ class Entry(msgspec.Struct):
     down: Traffic = NO_TRAFFIC
     up: Traffic = NO_TRAFFIC
     sent: bool = False
-    accepted: bool = False
+    answer: Answer = "missing"
     sent_at: float | None = None
     accepted_at: float | None = None
     report: Report = NO_REPORT
@@ -70,7 +70,7 @@ class ExchangeAccount:
     @property
     def accepted(self) -> list[str]:
         """The clients whose updates were accepted."""
-        return [client for client, entry in self._entries.items() if entry.accepted]
+        return [client for client, entry in self._entries.items() if entry.answer == "accepted"]
 
     def was_asked(self, client: str) -> bool:
         """Say whether the client's task is counted."""
@@ -87,8 +87,12 @@ class ExchangeAccount:
     def update_accepted(self, client: str, cost: Cost, report: Report, at: float | None, computed_by: str = "") -> None:
         """Count an update and what its client says of it, and what has computed it."""
         entry = self._entries[client]
-        entry.accepted, entry.accepted_at, entry.up, entry.report = True, at, Traffic.of(cost), report
+        entry.answer, entry.accepted_at, entry.up, entry.report = "accepted", at, Traffic.of(cost), report
         entry.computed_by = computed_by
+
+    def update_refused(self, client: str) -> None:
+        """Note that what came of a client cannot be right."""
+        self._entries[client].answer = "refused"
 
     @property
     def is_closing(self) -> bool:
@@ -113,7 +117,7 @@ class ExchangeAccount:
     def _line(
         self, client: str, entry: Entry, predicted: Prediction | None, scores: list[Score], link: Link | None
     ) -> ClientLine:
-        came, report = entry.accepted, entry.report
+        report = entry.report
         up, down = _counted(entry, link)
         moments = Moments(self.opened_at, entry.sent_at, entry.accepted_at, self._closing_at)
         rtt_s = entry.link.rtt_s if entry.link is not None else None
@@ -124,8 +128,8 @@ class ExchangeAccount:
             exchange_index=self.index,
             base=self._base,
             client=client,
-            status="accepted" if came else "missing",
-            up=_beside(up, predicted and predicted.up) if came else up,
+            status=entry.answer,
+            up=_beside(up, predicted and predicted.up) if entry.answer == "accepted" else up,
             down=_beside(down, predicted and predicted.down) if entry.sent else down,
             train_s=report.train_s,
             evaluate_s=report.evaluate_s,

@@ -10,7 +10,7 @@ import msgspec
 import tomli_w
 
 from coordinator.label_map import check_label_map
-from coordinator.rounds import RoundRules
+from coordinator.round_rules import RoundRules
 from coordinator.virtual.section import SimulationSection
 from models import methods
 from models.data import DATASETS

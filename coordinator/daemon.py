@@ -16,6 +16,7 @@ import msgspec
 from coordinator import round_events as rounds
 from coordinator.acks import Acks
 from coordinator.alarm import Alarm
+from coordinator.awaited import awaited
 from coordinator.conductor import Conductor
 from coordinator.config import RunConfig
 from coordinator.door import Arrival, Frames, OpenPort
@@ -132,21 +133,20 @@ class Coordinator:
     @property
     def where(self) -> tuple[int, str]:
         """The round in hand, and whom and what it waits for."""
-        return self._rounds.round, self._rounds.waiting_for(self._lobby.clients)
+        return self._rounds.round, awaited(self._rounds, self._lobby).line(asyncio.get_running_loop().time())
 
     async def run(self, clients: Clients | None) -> ExitCode:
         """Serve the run to its end; in a loopback run its clients are started once there is an address."""
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[tuple[ExitCode, str]] = self._loop.create_future()
         self._goodbyes = asyncio.Event()
-        heard = (self._on_arrival, self._on_barred, self._turned_away, self._meter.links.ended)
-        self._door = self._open_port(*heard)
+        self._door = self._open_port(self._on_arrival, self._on_barred, self._turned_away, self._meter.links.ended)
         self._record.attach(self._on_store_failed)
         if self._record.standing.constants is not None:
             self._display.note(f"the run goes on in round {self._rounds.round}, exchange {self._rounds.exchange}")
         self._display.note(f"listening on {self._door.address}")
         self._service.ready(self._loop)
-        waiting = tell_waiting(self._rounds, self._lobby.heard_at, self._display.note, self._put_presence)
+        waiting = tell_waiting(self._rounds, self._lobby, self._display.note, self._put_presence)
         moving = tell_movement(
             self._rounds, self._missing_routes, self._door.counters, self._config.transport.heartbeat_s, self._feed
         )
@@ -165,7 +165,7 @@ class Coordinator:
 
     async def _watch(self, clients: Clients) -> None:
         """End the run when one of its own client processes has given up."""
-        self.end(*await clients.given_up())
+        self.end(*await clients.given_up(self._lobby.left_out))
 
     def end(self, code: ExitCode, reason: str) -> None:
         """End the run early: stopped, or impossible to go on with."""
@@ -233,7 +233,7 @@ class Coordinator:
             return
         reach("update.received")
         if (misfit := self._conductor.misfit(client, packed, self._gate)) is not None:
-            self._on_misfit(client, misfit)
+            self._on_misfit(client, update, misfit)
             return
         exchange, num_train = self._conductor.exchange, self._ledger.num_train([client])
         exchange.accept(client, num_train, packed)
@@ -248,10 +248,11 @@ class Coordinator:
             self._grant(self._grants.release(client))
         self._feed(rounds.UpdateArrived(client, update.round, update.exchange, now))
 
-    def _on_misfit(self, client: str, misfit: str) -> None:
+    def _on_misfit(self, client: str, update: Update, misfit: str) -> None:
         """Refuse an update; a corrected one may follow, but not for ever."""
         self._grant(self._grants.release(client))
-        self._refuse(rounds.Refuse(client, RefusalCode.MALFORMED, misfit))
+        self._ledger.update_refused(client)
+        self._feed(rounds.MisfitArrived(client, update.round, update.exchange, misfit, self._now()))
         self._misfits.add(client)
         self._record.put_refusals(self._misfits.counts, self._ledger.since_start.refusals)
         if client in (left_out := self._misfits.left_out()):

@@ -31,7 +31,9 @@ class Footprint:
         elif line.status == "accepted":
             self.unmeasured = "its sensors did not answer all the time"
         elif line.down.encoded_bytes:
-            self.unmeasured = self.unmeasured or "it has not answered every task"
+            is_refused = line.status == "refused"
+            why = "an update of it was refused" if is_refused else "it has not answered every task"
+            self.unmeasured = self.unmeasured or why
 
 
 class Footprints:

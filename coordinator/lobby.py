@@ -82,6 +82,8 @@ class Lobby:
         self._waits_for: dict[str, str] = {}
         self._waits_at: dict[str, float] = {}
         self._closed = False
+        self.away: dict[str, str] = {}
+        """Why each client is gone that was here."""
         self.left_out: dict[str, str] = {}
 
     @property
@@ -180,6 +182,7 @@ class Lobby:
         return next((other.client for other in others if data_index(other.device) == index), "")
 
     def _on_came(self, guest: Guest) -> None:
+        self.away.pop(guest.client, None)
         self._events.joined(guest.client, guest.route, guest.device)
         if self._open:
             self._admit(guest)
@@ -187,6 +190,7 @@ class Lobby:
     def _on_gone(self, guest: Guest, reason: str) -> None:
         if not self._closed:  # once the run is over everybody is expected to go
             self._events.note(f"{guest.client} is gone: {reason}")
+        self.away[guest.client] = reason
         self._set_wait(guest.client, "")
         self._events.gone(guest.client)
 

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,17 +85,17 @@ class Clients:
             before_bytes = size_bytes(log)
             self._processes.append(ClientProcess(client, config, log, before_bytes, self._spawn(client, config, log)))
 
-    async def given_up(self) -> tuple[ExitCode, str]:
-        """Look after the clients until one has given up, and say why the run cannot go on."""
-        while (reason := self.check()) is None:
+    async def given_up(self, left_out: Collection[str]) -> tuple[ExitCode, str]:
+        """Look after the clients until one has given up that is not left out, and say why the run cannot go on."""
+        while (reason := self.check(left_out)) is None:
             await asyncio.sleep(LOOK_EVERY_S)
         return reason
 
-    def check(self) -> tuple[ExitCode, str] | None:
-        """Start killed clients again; say why the run cannot go on if one has given up."""
+    def check(self, left_out: Collection[str]) -> tuple[ExitCode, str] | None:
+        """Start killed clients again; say why the run cannot go on if one has given up that is not left out of it."""
         for held in self._processes:
             code = held.process.poll()
-            if code is None or code == ExitCode.FINISHED:
+            if code is None or code == ExitCode.FINISHED or (code == ExitCode.REFUSED and held.client in left_out):
                 continue
             if code < 0 and held.restarts < MAX_RESTARTS:
                 held.restarts += 1

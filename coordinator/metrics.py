@@ -171,6 +171,10 @@ class Ledger:
         self._opened().update_accepted(client, cost, report, at, ready.computed_by if ready is not None else "")
         self._links.passed(client, "up", cost.wire_bytes if at is None else None)
 
+    def update_refused(self, client: str) -> None:
+        """Note that what came of a client cannot be right; a corrected update may follow."""
+        self._opened().update_refused(client)
+
     def exchange_closing(self, at: float) -> None:
         """Book the clients' lines while the server half works: no more updates will come. Later calls do nothing."""
         exchange = self._opened()

@@ -35,6 +35,16 @@ class UpdateArrived(msgspec.Struct, frozen=True):
     at: float
 
 
+class MisfitArrived(msgspec.Struct, frozen=True):
+    """An update came that is not what its client may send: its numbers or its form cannot be right."""
+
+    client: str
+    round: int
+    exchange: int
+    reason: str
+    at: float
+
+
 class ProgressMade(msgspec.Struct, frozen=True):
     """A trainer reported progress, or a long message moves to or from its client."""
 
@@ -63,7 +73,17 @@ class Ticked(msgspec.Struct, frozen=True):
     at: float
 
 
-Event = ClientReady | ClientGone | Configured | UpdateArrived | ProgressMade | Aggregated | Restored | Ticked
+Event = (
+    ClientReady
+    | ClientGone
+    | Configured
+    | UpdateArrived
+    | MisfitArrived
+    | ProgressMade
+    | Aggregated
+    | Restored
+    | Ticked
+)
 
 
 class Configure(msgspec.Struct, frozen=True):

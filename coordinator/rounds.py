@@ -8,8 +8,8 @@ exchange (index num_exchanges) that everybody ready takes part in and that canno
     WAITING      fewer than `min_available_clients` are ready, or than there can be without those who were left out;
                  the round opens when they are, or fails after `max_exchange_s` of waiting
     CONFIGURING  the server half is asked for the downlink
-    COLLECTING   the cohort has its tasks; updates are accepted until all have answered that have not been left out
-                 of the run, or the exchange must close
+    COLLECTING   the cohort has its tasks; updates are accepted until nobody is waited for any more, or the exchange
+                 must close
     AGGREGATING  the server half works on what was accepted
     RESTORING    the server half goes back to the state from the start of the failed round
     OVER         nothing more happens
@@ -17,6 +17,10 @@ exchange (index num_exchanges) that everybody ready takes part in and that canno
 An exchange must close `deadline_s` after it opened if a quorum (`min_clients`) has answered by then, or as soon as one
 has. Below quorum progress puts the deadline off to `deadline_s` after it, but never beyond `max_exchange_s` after
 opening; then the round is recorded as failed and everybody goes back to its start.
+
+Nobody waits for a client that has been left out of the run, or whose update of this exchange was refused as
+`malformed`: a corrected one is taken while the exchange is open, but need not come. If nobody is left to wait for and
+there is no quorum, the round fails at once. After a restart such a client is asked once more.
 
 An update is refused, and the refusal says where the run is now, if it is for another round or exchange or for one that
 has closed (`stale`), from somebody outside the cohort (`not_in_cohort`) or came already (`duplicate`). One that comes
@@ -36,11 +40,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from enum import Enum, auto
 from typing import Any
-
-import msgspec
 
 from coordinator.round_events import (
     Accept,
@@ -55,6 +57,7 @@ from coordinator.round_events import (
     FailRound,
     Finish,
     Instruction,
+    MisfitArrived,
     ProgressMade,
     Refuse,
     Restored,
@@ -62,10 +65,14 @@ from coordinator.round_events import (
     Ticked,
     UpdateArrived,
 )
+from coordinator.round_rules import Position, RoundRules
 from wire.messages import RefusalCode
 
 RETURN_S = 25.0
 """How long clients may take to come back and hear that the run is over; they try at least every 20 s."""
+
+MAX_TOLD = 160
+"""Characters of why an update was refused, in the reason of a failed round."""
 
 
 class Phase(Enum):
@@ -77,47 +84,6 @@ class Phase(Enum):
     AGGREGATING = auto()
     RESTORING = auto()
     OVER = auto()
-
-
-class RoundRules(msgspec.Struct, frozen=True):
-    """The settings that decide when an exchange closes; times in seconds."""
-
-    seed: int
-    num_rounds: int
-    num_exchanges: int
-    fraction: float
-    num_clients: int
-    min_clients: int
-    min_available_clients: int
-    deadline_s: float
-    max_exchange_s: float
-    max_failed_rounds: int
-
-
-class Position(msgspec.Struct, frozen=True):
-    """Where a run goes on: after a restart, what the store says; by default the very beginning.
-
-    Attributes:
-        next_round: the round in hand or to be opened; one more than there are when all are closed.
-        base: the last completed round.
-        failed_in_a_row: failed rounds since then.
-        kept: by client, the last completed round whose final update of it was accepted.
-        exchange: the one that is open, or to be opened for the same cohort; None between rounds.
-        cohort: who takes part in it.
-        answered: whose updates it has.
-        is_evaluated: whether the evaluation is closed.
-        is_told: whether nobody waits to hear of the end of a run that is over.
-    """
-
-    next_round: int = 1
-    base: int = 0
-    failed_in_a_row: int = 0
-    kept: Mapping[str, int] = msgspec.field(default_factory=dict)
-    exchange: int | None = None
-    cohort: frozenset[str] = frozenset()
-    answered: frozenset[str] = frozenset()
-    is_evaluated: bool = False
-    is_told: bool = True
 
 
 class Rounds:
@@ -137,6 +103,7 @@ class Rounds:
         self.cohort: frozenset[str] = position.cohort
         self.left_out: set[str] = set()
         self.answered: set[str] = set(position.answered)
+        self.refused: dict[str, str] = {}
         self._resumed = position.exchange is not None
         self._is_evaluated = position.is_evaluated
         self._is_told = position.is_told
@@ -149,6 +116,7 @@ class Rounds:
             ClientGone: self._on_gone,
             Configured: self._on_configured,
             UpdateArrived: self._on_update,
+            MisfitArrived: self._on_misfit,
             ProgressMade: self._on_progress,
             Aggregated: self._on_aggregated,
             Restored: self._on_restored,
@@ -204,17 +172,16 @@ class Rounds:
             return self._waiting_since + (self.rules.max_exchange_s if self.conclusion() is None else RETURN_S)
         return None
 
-    def waiting_for(self, here: Collection[str] = ()) -> str:
-        """Say whom and what the run waits for, in a line for people; `here` are the clients that have joined."""
-        if self.phase is Phase.WAITING:
-            wanted = f"{self._num_needed} (min_available_clients)"
-            num_loading = len(set(here) - self.ready)
-            loading = f"; {num_loading} more joined and are loading data and model" if num_loading else ""
-            return f"waiting for clients {len(self.ready)}/{wanted}{loading}"
-        if self.phase is Phase.COLLECTING:
-            missing = sorted(self.cohort - self.answered)
-            return f"waiting for updates {len(self.answered)}/{len(self.cohort)}, missing {', '.join(missing)}"
-        return {Phase.OVER: "nothing: the run is over"}.get(self.phase, "waiting for the aggregator")
+    def waits_until(self) -> float | None:
+        """Return until when the present wait may last, whatever progress is made; None if no clock ends it."""
+        if self.phase is Phase.COLLECTING and not self._has_quorum():
+            return self._opened_at + self.rules.max_exchange_s
+        return self.next_wakeup()
+
+    @property
+    def missing(self) -> frozenset[str]:
+        """Whose updates the open exchange waits for."""
+        return self.cohort - self.answered - self.left_out - self.refused.keys()
 
     def _on_ready(self, event: ClientReady) -> Iterable[Instruction]:
         self.ready.add(event.client)
@@ -254,13 +221,13 @@ class Rounds:
         return self._configure()
 
     @property
-    def _num_needed(self) -> int:
+    def num_needed(self) -> int:
         """How many clients must be there: nobody waits for those who are left out, but for a quorum."""
         still_possible = self.rules.num_clients - len(self.left_out)
         return max(self.rules.min_clients, min(self.rules.min_available_clients, still_possible))
 
     def _are_enough(self) -> bool:
-        return len(self.ready) >= self._num_needed
+        return len(self.ready) >= self.num_needed
 
     def _are_back(self) -> bool:
         return self._are_enough() and self.ready >= self.kept.keys() - self.left_out
@@ -287,7 +254,15 @@ class Rounds:
         if refusal is not None:
             return [refusal]
         self.answered.add(event.client)
+        self.refused.pop(event.client, None)
         return [Accept(event.client), *self._close_if_due(event.at)]
+
+    def _on_misfit(self, event: MisfitArrived) -> Iterable[Instruction]:
+        refusal = self.refusal_of(event.client, event.round, event.exchange)
+        if refusal is not None:
+            return [refusal]
+        self.refused[event.client] = event.reason
+        return [Refuse(event.client, RefusalCode.MALFORMED, event.reason), *self._close_if_due(event.at)]
 
     def _on_progress(self, event: ProgressMade) -> Iterable[Instruction]:
         if self.refusal_of(event.client, event.round, event.exchange) is None:
@@ -313,7 +288,7 @@ class Rounds:
             self._gathered = True
             return self._open_round(at)
         self._waiting_since = None
-        return self._fail(f"{len(self.ready)} of {self._num_needed} clients (min_available_clients)")
+        return self._fail(f"{len(self.ready)} of {self.num_needed} clients (min_available_clients)")
 
     def _closes_at(self) -> float:
         """Return when the exchange must close: absolute with a quorum, put off by progress below it."""
@@ -325,20 +300,28 @@ class Rounds:
         return self.evaluating or len(self.answered) >= self.rules.min_clients
 
     def _is_missing_some(self) -> bool:
-        """Say whether an update may still come; mostly the numbers tell that."""
-        if len(self.answered) + len(self.left_out) < len(self.cohort):
+        """Say whether an update is waited for; mostly the numbers tell that."""
+        if len(self.answered) + len(self.left_out) + len(self.refused) < len(self.cohort):
             return True
-        return bool(self.cohort - self.answered - self.left_out)
+        return bool(self.missing)
 
     def _close_if_due(self, at: float) -> list[Instruction]:
         if self._is_missing_some() and at < self._closes_at():
             return []
         if not self._has_quorum():
-            missing = ", ".join(sorted(self.cohort - self.answered))
-            quorum = f"{len(self.answered)} of {self.rules.min_clients} updates (min_clients)"
-            return self._fail(f"exchange {self.exchange} ended with {quorum}; missing: {missing}")
+            return self._fail(self._lack())
         self.phase = Phase.AGGREGATING
         return [Aggregate(self.round, self.exchange, tuple(sorted(self.answered)))]
+
+    def _lack(self) -> str:
+        """Say why there is no quorum: who has not answered, and whose updates were refused, one of them with why."""
+        quorum = f"{len(self.answered)} of {self.rules.min_clients} updates (min_clients)"
+        told, refused = [f"exchange {self.exchange} ended with {quorum}"], sorted(self.refused)
+        if silent := sorted(self.cohort - self.answered - self.refused.keys()):
+            told.append(f"missing: {', '.join(silent)}")
+        if refused:
+            told.append(f"refused: {', '.join(refused)} ({refused[0]}: {self.refused[refused[0]]:.{MAX_TOLD}})")
+        return "; ".join(told)
 
     def _on_aggregated(self, event: Aggregated) -> Iterable[Instruction]:
         if self.evaluating:
@@ -351,7 +334,7 @@ class Rounds:
 
     def _next_exchange(self) -> list[Instruction]:
         self.exchange += 1
-        self.answered = set()
+        self.answered, self.refused = set(), {}
         return self._configure()
 
     def _complete(self, at: float) -> list[Instruction]:
@@ -372,7 +355,7 @@ class Rounds:
 
     def _advance(self, at: float) -> list[Instruction]:
         """Go on to the next round, or after the last one to the evaluation exchange."""
-        self.answered = set()
+        self.answered, self.refused = set(), {}
         if self.round == self.rules.num_rounds:
             self.exchange = self.rules.num_exchanges
         else:

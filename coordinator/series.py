@@ -51,6 +51,12 @@ class Flow:
     down: Traffic = NO_TRAFFIC
     num_asked: int = 0
     num_accepted: int = 0
+    num_refused: int = 0
+
+    @property
+    def num_missing(self) -> int:
+        """How many updates never came."""
+        return self.num_asked - self.num_accepted - self.num_refused
 
     def book(self, line: ClientLine) -> None:
         """Add one client's exchange."""
@@ -58,6 +64,7 @@ class Flow:
         self.down = self.down.plus(line.down)
         self.num_asked += 1
         self.num_accepted += line.status == "accepted"
+        self.num_refused += line.status == "refused"
 
 
 @dataclass

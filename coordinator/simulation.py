@@ -22,6 +22,7 @@ from coordinator.gate import Gate
 from coordinator.half import Constant, ServerHalfError
 from coordinator.loopback_clients import client_names
 from coordinator.metrics import Cost, Ledger
+from coordinator.misfits import Misfits
 from coordinator.own_half import OwnHalf
 from coordinator.record import RunRecord, outcome_of
 from coordinator.rounds import Rounds
@@ -43,7 +44,7 @@ from wire.errors import EncodeError
 from wire.exit_codes import ExitCode
 from wire.framing import framed_bytes
 from wire.messages import Constant as ConstantMessage
-from wire.messages import Ready, Update
+from wire.messages import Ready, RefusalCode, Update
 from wire.sockets.signals import ended_by_signals, run_daemon
 from wire.tensors import Buffer
 
@@ -71,6 +72,8 @@ class Simulation:
         self._ledger = Ledger(spec, self._method, simulated_now=self._simulated_now)
         self._gate = Gate(config.gate, spec.classes)
         self._rounds = Rounds(config.round_rules(len(self._method.exchanges)), record.standing.position)
+        self._misfits = Misfits(config.gate.max_refusals, record.standing.misfits)
+        self._rounds.left_out.update(self._misfits.left_out())
         self._half = OwnHalf(spec)
         self._conductor = Conductor(
             self._rounds,
@@ -204,9 +207,6 @@ class Simulation:
         update, packed = decode(done.frames, max_bytes=limit)
         assert isinstance(update, Update)
         assert packed is not None
-        misfit = self._conductor.misfit(client, packed, self._gate)
-        if misfit is not None:
-            raise ServerHalfError(f"{client}: {misfit}")
         trip = self._trip(client, assignment.round, task, done.frames)
         self._clock.expect(
             Arrival(
@@ -219,6 +219,7 @@ class Simulation:
                 cost=cost_of(packed, done.frames),
                 report=Report.of(update.evaluations, done.timing),
                 made_at=now,
+                misfit=self._conductor.misfit(client, packed, self._gate),
             )
         )
         self._num_done += 1
@@ -234,14 +235,31 @@ class Simulation:
         """Go on to what comes next: an update, or a moment at which the rounds wait no longer."""
         wakes_at, comes_at = self._rounds.next_wakeup(), self._clock.next_arrival()
         if comes_at is not None and (wakes_at is None or comes_at <= wakes_at):
-            arrival = self._clock.take()
-            self._feed(rounds.UpdateArrived(arrival.client, arrival.round, arrival.exchange, self._clock.now), arrival)
+            self._arrive(self._clock.take())
             return
         assert wakes_at is not None, "nothing is under way, and nothing is waited for"
         self._clock.go_on_to(wakes_at)
         for coming in self._clock.under_way():  # its client trains, or a message moves
             self._feed(rounds.ProgressMade(coming.client, coming.round, coming.exchange, self._clock.now))
         self._feed(rounds.Ticked(self._clock.now))
+
+    def _arrive(self, arrival: Arrival) -> None:
+        where = (arrival.client, arrival.round, arrival.exchange)
+        if arrival.misfit is not None and self._rounds.refusal_of(*where) is None:
+            self._on_misfit(arrival.client, rounds.MisfitArrived(*where, arrival.misfit, self._clock.now))
+        else:
+            self._feed(rounds.UpdateArrived(*where, self._clock.now), arrival)
+
+    def _on_misfit(self, client: str, event: rounds.MisfitArrived) -> None:
+        """Refuse an update, and leave its client out if those are too many."""
+        self._record.display.note(f"{client}: update refused ({RefusalCode.MALFORMED}): {event.reason}")
+        self._ledger.update_refused(client)
+        self._feed(event)
+        self._misfits.add(client)
+        self._record.put_refusals(self._misfits.counts, self._ledger.since_start.refusals)
+        if reason := self._misfits.left_out().get(client):
+            self._record.display.note(reason)
+            self._feed(rounds.ClientGone(client, self._clock.now, for_good=True))
 
     def _feed(self, event: rounds.Event, arrival: Arrival | None = None) -> None:
         if isinstance(event, rounds.Restored) or self._closes_round(event):
@@ -263,7 +281,7 @@ class Simulation:
 
     def _gather(self, round: int) -> None:
         """Let clients come and go before a round opens; for the evaluation after the last one all are there."""
-        for client in self._names:
+        for client in (name for name in self._names if name not in self._rounds.left_out):
             is_there = round > self._spec.num_rounds or self._fleet.is_there(client, round)
             if is_there and client not in self._rounds.ready:
                 self._feed(rounds.ClientReady(client, self._clock.now))

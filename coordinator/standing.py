@@ -20,9 +20,10 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from coordinator import commands, rounds
+from coordinator import commands
 from coordinator.half import Constant
 from coordinator.links import StoredLinks
+from coordinator.round_rules import Position
 from coordinator.run_folder import run_token
 from coordinator.since_start import SentConstants
 from coordinator.store import Store
@@ -76,7 +77,7 @@ class Standing(msgspec.Struct, frozen=True):
         devices: what each client says of its device.
     """
 
-    position: rounds.Position = msgspec.field(default_factory=rounds.Position)
+    position: Position = msgspec.field(default_factory=Position)
     constants: list[Constant] | None = None
     num_train: int | None = None
     start_classes: frozenset[int] | None = None
@@ -131,7 +132,7 @@ def read_standing(store: Store, run_id: str, num_exchanges: int, is_encrypted: b
     return replace(standing, downlink=downlink, updates=list(updates))
 
 
-def rounds_position(found: StoredPosition, closed: Sequence[ClosedExchange], is_evaluated: bool) -> rounds.Position:
+def rounds_position(found: StoredPosition, closed: Sequence[ClosedExchange], is_evaluated: bool) -> Position:
     """Return where the rounds go on.
 
     Args:
@@ -143,7 +144,7 @@ def rounds_position(found: StoredPosition, closed: Sequence[ClosedExchange], is_
     exchange, cohort = (len(closed), closed[-1].cohort) if closed else (None, ())
     if opened is not None:
         exchange, cohort = opened.exchange, opened.cohort
-    return rounds.Position(
+    return Position(
         next_round=opened.round if opened else found.next_round,
         base=found.base_round,
         failed_in_a_row=found.failed_in_a_row,
@@ -168,7 +169,7 @@ def stored_lines(store: Store, num_exchanges: int) -> Iterator[str]:
 
 
 def _held_updates(
-    store: Store, opened: StoredExchange, position: rounds.Position, token: int, downlink: Packed, is_encrypted: bool
+    store: Store, opened: StoredExchange, position: Position, token: int, downlink: Packed, is_encrypted: bool
 ) -> Iterator[HeldUpdate]:
     for stored in opened.updates:
         kept = position.kept.get(stored.client, 0)

@@ -167,13 +167,11 @@ def _standing(status: dict[str, Any]) -> list[str]:
         lines.append(_how_to_go_on(status))
     elif status["state"] == "killed":
         lines.append(f"no process of this machine has it: it was killed, or runs elsewhere; {_how_to_go_on(status)}")
-    if status["waits_for"] and not status["cohort"] and not outcome:
-        lines.append(status["waits_for"])
     if status["cohort"] and not outcome:
         missing = sorted(set(status["cohort"]) - set(status["answered"]))
-        waits = f", waiting for {', '.join(missing)}" if missing else ""
+        waits = f", waiting for {', '.join(missing)}" if missing and not status["waits_for"] else ""
         lines.append(f"exchange {status['exchange']}: {len(status['answered'])}/{len(status['cohort'])} updates{waits}")
-    return lines
+    return [*lines, status["waits_for"]] if status["waits_for"] and not outcome else lines
 
 
 def _how_to_go_on(status: dict[str, Any]) -> str:

@@ -21,6 +21,9 @@ from wire.timing import Timing, seconds, together_s
 
 Status = Literal["completed", "failed"]
 
+Answer = Literal["accepted", "refused", "missing"]
+"""What came of a client in an exchange: an update, one that cannot be right, or none."""
+
 MAX_ENERGY_J = 1e9
 """No device takes more for an exchange, whatever its client says."""
 
@@ -196,7 +199,7 @@ class ClientLine(msgspec.Struct, frozen=True, tag_field="kind", tag="client"):
     exchange_index: int
     base: int
     client: str
-    status: Literal["accepted", "missing"]
+    status: Answer
     up: Traffic
     down: Traffic
     train_s: float | None = None

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Set
 
 import msgspec
 
+from coordinator.awaited import Guests, Wait, awaited
 from coordinator.rounds import Phase, Rounds
 
 FIRST_NOTE_S = 3.0
@@ -21,9 +22,6 @@ LOOK_EVERY_S = 0.5
 
 STORE_EVERY_S = 10.0
 """... and otherwise after this time, or after FIRST_NOTE_S where the run waits for something else."""
-
-HeardAt = Callable[[], Mapping[str, float]]
-"""Returns when each client that is here was last heard, in monotonic seconds."""
 
 
 class Presence(msgspec.Struct, frozen=True):
@@ -64,25 +62,26 @@ class PresenceWatch:
         self._put = put
         self._clock = clock
         self._stored = Presence()
+        self._stored_what = ""
         self._stored_at = -math.inf
 
-    def look(self, waits_for: str, heard_at: Mapping[str, float], ready: Set[str], at: float) -> None:
+    def look(self, wait: Wait, heard_at: Mapping[str, float], ready: Set[str], at: float) -> None:
         """Store what is so at `at`, if that is due."""
         before = self._stored
         is_news = before.heard_at_s.keys() != heard_at.keys() or before.ready != ready
-        every_s = STORE_EVERY_S if before.waits_for == waits_for else FIRST_NOTE_S
+        every_s = STORE_EVERY_S if self._stored_what == wait.what else FIRST_NOTE_S
         if not is_news and at - self._stored_at < every_s:
             return
         ahead_s = self._clock() - at
         heard_at_s = {client: heard + ahead_s for client, heard in heard_at.items()}
         seen = {**before.gone_at_s, **before.heard_at_s}
         gone_at_s = {client: heard_s for client, heard_s in seen.items() if client not in heard_at}
-        self._stored = Presence(at + ahead_s, waits_for, heard_at_s, frozenset(ready), gone_at_s)
-        self._stored_at = at
+        self._stored = Presence(at + ahead_s, wait.line(at), heard_at_s, frozenset(ready), gone_at_s)
+        self._stored_what, self._stored_at = wait.what, at
         self._put(self._stored)
 
 
-async def tell_waiting(machine: Rounds, heard_at: HeardAt, note: Callable[[str], None], put: Put) -> None:
+async def tell_waiting(machine: Rounds, guests: Guests, note: Callable[[str], None], put: Put) -> None:
     """Store who is here, and tell people whom the run waits for; never returns.
 
     They are told soon after the start, on a change of whom is waited for, and now and then.
@@ -90,19 +89,18 @@ async def tell_waiting(machine: Rounds, heard_at: HeardAt, note: Callable[[str],
     now, watch = asyncio.get_running_loop().time, PresenceWatch(put)
     told, told_at = "", now() - NOTE_EVERY_S
     while True:
-        await _look_on(machine, heard_at, watch)
-        text = machine.waiting_for(heard_at())
-        changed = text != told and machine.phase is Phase.WAITING
+        await _look_on(machine, guests, watch)
+        wait = awaited(machine, guests)
+        changed = wait.what != told and machine.phase is Phase.WAITING
         if changed or (now() - told_at >= NOTE_EVERY_S and machine.phase is not Phase.OVER):
-            note(text)
-            told, told_at = text, now()
+            note(wait.line(now()))
+            told, told_at = wait.what, now()
 
 
-async def _look_on(machine: Rounds, heard_at: HeardAt, watch: PresenceWatch) -> None:
+async def _look_on(machine: Rounds, guests: Guests, watch: PresenceWatch) -> None:
     """Look at who is here for FIRST_NOTE_S."""
     now = asyncio.get_running_loop().time
     until = now() + FIRST_NOTE_S
     while now() < until:
-        here = heard_at()
-        watch.look(machine.waiting_for(here), here, machine.ready, now())
+        watch.look(awaited(machine, guests), guests.heard_at(), machine.ready, now())
         await asyncio.sleep(LOOK_EVERY_S)

@@ -56,6 +56,7 @@ def _flow(flow: Flow) -> dict[str, Any]:
     return {
         "num_asked": flow.num_asked,
         "num_accepted": flow.num_accepted,
+        "num_refused": flow.num_refused,
         "uplink": msgspec.to_builtins(flow.up),
         "downlink": msgspec.to_builtins(flow.down),
     }

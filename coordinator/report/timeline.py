@@ -97,7 +97,7 @@ def _spans(line: ClientLine, start_s: float, end_s: float) -> list[Span]:
     Where a client has not said for how long it held the task, what it took to be sent and taken in stands behind its
     work; where it has not told all of that, so does the rest.
     """
-    if line.status == "missing":
+    if line.status != "accepted":
         return [Span(MISSING, start_s, end_s)] if end_s > start_s else []
     spans, at = [], start_s
     for stage in STAGES[:-1]:

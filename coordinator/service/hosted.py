@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,9 +25,11 @@ from models.data import dataset_classes
 from models.settings import source_of
 from models.spec import RunSpec
 from wire.exit_codes import ExitCode
-from wire.limits import shortened
 from wire.messages import Goodbye
 from wire.sockets.tcp import Counters
+
+MOST_NAMED = 5
+"""More clients that declined for one reason are told as a number."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +169,10 @@ class Hosted:
     @property
     def told_of_declined(self) -> str:
         """Who declined it and why, in words."""
-        return "; ".join(f"declined by {client}: {why}" for client, (_, why) in sorted(self._declined.items()))
+        by_reason: dict[str, list[str]] = {}
+        for client, (_, why) in sorted(self._declined.items()):
+            by_reason.setdefault(why, []).append(client)
+        return "; ".join(f"declined by {_named(clients)}: {why}" for why, clients in by_reason.items())
 
     @property
     def where(self) -> tuple[int, str]:
@@ -212,13 +218,17 @@ class Hosted:
 
     def let_go(self, guest: Guest, reason: str) -> None:
         """Take note that a client declined, for as long as its process lives."""
-        self._display.note(f"{guest.client} declined: {reason}")
+        other = next((client for client, (_, why) in self._declined.items() if why == reason), "")
+        self._display.note(f"{guest.client} declined: {f'as {other} did' if other else reason}")
         self.clients.discard(guest.client)
         self._declined[guest.client] = (guest.hello.incarnation, reason)
-        self._passage.hear(
-            msgspec.structs.replace(guest.arrival, message=Goodbye(shortened(f"it declined: {reason}", 200)))
-        )
+        goodbye = Goodbye("it declined")
+        self._passage.hear(msgspec.structs.replace(guest.arrival, message=goodbye))
 
     def may_have(self, guest: Guest) -> bool:
         """Say whether a client has not declined."""
         return self._declined.get(guest.client, (None, ""))[0] != guest.hello.incarnation
+
+
+def _named(clients: Sequence[str]) -> str:
+    return ", ".join(clients) if len(clients) <= MOST_NAMED else f"{len(clients)} clients"

@@ -26,6 +26,8 @@ class Arrival(NamedTuple):
     report: Report
     made_at: float
     """When it was made here, by the clock of this machine."""
+    misfit: str | None = None
+    """Why it cannot be right, None if it can."""
 
 
 class SimulatedClock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from coordinator.awaited import awaited
 from coordinator.round_events import (
     Aggregated,
     ClientReady,
@@ -12,6 +13,7 @@ from coordinator.round_events import (
     Event,
     FailRound,
     Instruction,
+    MisfitArrived,
     ProgressMade,
     Refuse,
     Restored,
@@ -19,7 +21,8 @@ from coordinator.round_events import (
     Ticked,
     UpdateArrived,
 )
-from coordinator.rounds import Phase, Position, RoundRules, Rounds
+from coordinator.round_rules import Position, RoundRules
+from coordinator.rounds import Phase, Rounds
 
 DEADLINE_S = 10.0
 MAX_EXCHANGE_S = 30.0
@@ -39,6 +42,17 @@ def make_rules(**changes: Any) -> RoundRules:
         "max_failed_rounds": 3,
     }
     return RoundRules(**{**settings, **changes})
+
+
+class Guests:
+    """Who is here of a run's clients, and why others are gone."""
+
+    def __init__(self, here: str = "", **away: str) -> None:
+        self.clients = list(here)
+        self.away = away
+
+    def heard_at(self) -> dict[str, float]:
+        return dict.fromkeys(self.clients, 0.0)
 
 
 class Run:
@@ -66,6 +80,10 @@ class Run:
     def updates(self, clients: str) -> list[Instruction]:
         return [self.update(client) for client in clients][-1]
 
+    def misfit(self, client: str, reason: str = "got 14") -> list[Instruction]:
+        """Let an update for the open exchange come that cannot be right."""
+        return self.feed(MisfitArrived, client, self.rounds.round, self.rounds.exchange, reason)
+
     def progress(self, client: str) -> list[Instruction]:
         return self.feed(ProgressMade, client, self.rounds.round, self.rounds.exchange)
 
@@ -88,6 +106,10 @@ class Run:
         found = self.feed(Restored)
         self.feed(Configured)
         return found
+
+    def waits_for(self, here: str = "", **away: str) -> str:
+        """Return what people are told now."""
+        return awaited(self.rounds, Guests(here, **away)).line(self.at)
 
     def failure(self, answered: int, missing: str) -> str:
         quorum = f"{answered} of {self.rounds.rules.min_clients} updates (min_clients)"

@@ -22,7 +22,7 @@ from wire.encoding import Packed, decode, pack
 from wire.exit_codes import ExitCode
 from wire.limits import DEFAULT_MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES
 from wire.messages import Constant as ConstantMessage
-from wire.messages import Goodbye, Grant, Hello, Message, Offer, Ready, Refusal, Task, Welcome
+from wire.messages import Goodbye, Grant, Hello, Message, Offer, Ready, Refusal, Task, Update, Welcome
 from wire.payload import Payload
 from wire.sockets.tcp import Counters
 from wire.version import PROTOCOL_VERSION
@@ -81,8 +81,8 @@ class Clients:
     def close(self) -> None:
         pass
 
-    def say(self, name: str, message: Message) -> None:
-        self._on_arrival(Arrival(name.encode(), None, message, None, [b""], None))
+    def say(self, name: str, message: Message, packed: Packed | None = None) -> None:
+        self._on_arrival(Arrival(name.encode(), None, message, packed, [b""], None))
 
     async def join(self) -> None:
         """Let all get ready, and see each get its task."""
@@ -179,3 +179,29 @@ def test_below_the_quorum_a_message_that_moves_puts_the_deadline_off(
         assert coordinator.where[0] == 1
 
     played(tmp_path, monkeypatch, play, "round.deadline_s=0.5")
+
+
+def test_a_round_whose_updates_are_all_refused_fails_at_once_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play(clients: Clients, coordinator: daemon.Coordinator) -> None:
+        for name in NAMES:
+            assert coordinator.where[0] == 1
+            clients.say(name, Update(clients.run, 1, 0), Packed([], {}, b""))
+            refusal = await clients.expect(name, Refusal)
+            assert (refusal.code, refusal.permanent) == ("malformed", False)
+        while coordinator.where[0] == 1:
+            await asyncio.sleep(0.01)
+
+    summary = played(tmp_path, monkeypatch, play)
+    assert (summary["rounds_failed"], summary["updates"]["refused"]) == (1, len(NAMES))
+
+
+def test_a_round_waits_for_a_client_whose_key_was_revoked_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play(clients: Clients, coordinator: daemon.Coordinator) -> None:
+        coordinator._on_barred(b"client-3", "the key of client-3 was revoked")
+        assert "client-2, client-3 (the key of client-3 was revoked), client-4" in coordinator.where[1]
+
+    played(tmp_path, monkeypatch, play)

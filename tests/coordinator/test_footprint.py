@@ -58,6 +58,13 @@ def test_a_straggler_has_taken_energy_and_who_was_never_asked_has_not(down: Traf
         assert found.energy_reason() == "bob: it has not answered every task"
 
 
+def test_a_refused_update_has_taken_energy_that_nobody_knows() -> None:
+    found = booked((1, "ann", 2.0, 0))
+    found.book(ClientLine(1, "x", 0, 0, "bob", "refused", Traffic(), Traffic(encoded_bytes=60)))
+    assert found.energy() == {"total_j": None, "measured_j": 2.0}
+    assert found.energy_reason() == "bob: an update of it was refused"
+
+
 def test_nothing_measured_is_unknown_and_not_zero() -> None:
     assert booked((1, "bob", None, 0)).energy() == {"total_j": None, "measured_j": None}
     assert Footprints().energy() == {"total_j": None, "measured_j": None}

@@ -283,3 +283,12 @@ def test_samples_that_a_client_cannot_use_are_told_of_once() -> None:
     hall.take(b"a", ready(num_skipped=0))
     told = [note for note in hall.notes if "cannot use" in note]
     assert told == [f"a has {count} samples that it cannot use; its own log says why" for count in (3, 0)]
+
+
+def test_why_who_was_here_is_gone_is_known_until_it_comes_back() -> None:
+    hall = Hall()
+    hall.join("a")
+    hall.lobby.bar(b"a", "the key of a was revoked", hall.at)
+    assert hall.lobby.away == {"a": "the key of a was revoked"}
+    hall.hello("a", b"a2", incarnation=2)
+    assert hall.lobby.away == {}

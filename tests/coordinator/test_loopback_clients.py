@@ -117,5 +117,24 @@ def test_a_client_that_gives_up_is_quoted_from_its_own_start_on(
     (folder.client_folder("client-00") / "log.txt").write_text("yesterday's error\n")
     clients = Clients(config, tmp_path, folder, None)
     clients.start("127.0.0.1:7071")
-    assert clients.check() == (ExitCode.FAILED, f"client-00 exited with 4: {told}")
+    assert clients.check([]) == (ExitCode.FAILED, f"client-00 exited with 4: {told}")
+    clients.stop()
+
+
+def test_a_run_goes_on_without_a_client_that_it_has_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "Popen", Started)
+    config = load(None, [f"run.dir={tmp_path}", "data.num_clients=2"])
+    clients = Clients(config, tmp_path, RunFolder.create(config, "20261128-000000"), None)
+    clients.start("127.0.0.1:7071")
+    monkeypatch.setattr(
+        Started,
+        "poll",
+        lambda process: ExitCode.REFUSED if "client-01" in repr(process.command) else None,
+        raising=False,
+    )
+    assert clients.check(["client-01"]) is None
+    told = clients.check(["client-00"])
+    assert told is not None
+    assert told[0] == ExitCode.REFUSED
+    assert told[1].startswith("client-01 exited with 3")
     clients.stop()

@@ -221,6 +221,19 @@ def test_a_line_says_what_became_of_a_client() -> None:
     assert (server["metrics"], server["exchange_s"]) == ({"loss": None, "share": 0.5}, 3)
 
 
+def test_an_update_that_cannot_be_right_is_told_apart_from_a_missing_one_unless_a_corrected_one_came() -> None:
+    book = Book()
+    book.open(1, 0, 10, {})
+    for client in READY:
+        book.ledger.update_refused(client)
+    book.ledger.update_accepted("ann", UPDATE, report(0.5), 11)
+    ann, bob, _ = map(json.loads, book.ledger.exchange_closed({}, 13))
+    assert (ann["status"], ann["up"]["encoded_bytes"]) == ("accepted", 50)
+    assert (bob["status"], bob["up"]["encoded_bytes"], bob["turnaround_s"]) == ("refused", 0, None)
+    line = json.loads(book.ledger.round_closed(1, "completed", "", "hash", 14)[-1])
+    assert (line["ok"], line["failed"], line["num_accepted"]) == (1, 1, 1)
+
+
 def test_coordination_is_the_round_without_its_slowest_client() -> None:
     """Ann works 1 + 1.5 s and bob 1.5 + 1 s, each with half a second of checkpoint and encoding per exchange."""
     book = whole_run()

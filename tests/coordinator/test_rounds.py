@@ -59,7 +59,7 @@ def test_nothing_more_happens_when_the_run_is_over() -> None:
     run.feed(Aggregated)
     assert run.ready("abcd") == run.tick(1e9) == run.feed(Aggregated) == run.feed(Restored) == []
     assert run.feed(UpdateArrived, "a", 1, 1) == []
-    assert (run.rounds.next_wakeup(), run.rounds.waiting_for()) == (None, "nothing: the run is over")
+    assert (run.rounds.next_wakeup(), run.waits_for()) == (None, "nothing: the run is over")
 
 
 # Cohorts

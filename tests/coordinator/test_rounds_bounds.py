@@ -18,7 +18,8 @@ from coordinator.round_events import (
     Restored,
     SendTask,
 )
-from coordinator.rounds import RETURN_S, Phase, Position
+from coordinator.round_rules import Position
+from coordinator.rounds import RETURN_S, Phase
 from tests.coordinator.round_driver import DEADLINE_S, MAX_EXCHANGE_S, Run, refused, tasks
 
 
@@ -97,7 +98,6 @@ def test_a_failed_round_is_restored_and_the_run_goes_on() -> None:
     run.update("a")
     assert run.tick(DEADLINE_S) == [FailRound(1, run.failure(1, "b, c"))]
     assert (run.rounds.phase, run.rounds.next_wakeup()) == (Phase.RESTORING, None)
-    assert run.rounds.waiting_for() == "waiting for the aggregator"
     assert run.feed(Restored) == [Configure(2, 0, ("a", "b", "c"))]
     assert run.feed(Configured) == tasks("abc")
     assert (run.rounds.kept, run.rounds.base, run.rounds.failed_in_a_row) == ({}, 0, 1)
@@ -173,22 +173,6 @@ def test_a_round_that_waits_in_the_middle_of_a_run_opens_with_the_last_client_ne
     assert (run.rounds.phase, run.rounds.next_wakeup()) == (Phase.WAITING, 4.0 + MAX_EXCHANGE_S)
     run.at = 20.0
     assert run.ready("d") == [Configure(2, 0, ("a", "c", "d"))]
-
-
-def test_what_the_run_says_it_waits_for() -> None:
-    run = Run()
-    assert run.rounds.waiting_for() == "waiting for clients 0/3 (min_available_clients)"
-    run.ready("a")
-    assert run.rounds.waiting_for() == "waiting for clients 1/3 (min_available_clients)"
-    loading = "; 2 more joined and are loading data and model"
-    assert run.rounds.waiting_for("abc") == f"waiting for clients 1/3 (min_available_clients){loading}"
-    run.ready("bc")
-    assert run.rounds.waiting_for() == "waiting for the aggregator"
-    run.feed(Configured)
-    run.update("b")
-    assert run.rounds.waiting_for() == "waiting for updates 1/3, missing a, c"
-    run.updates("ac")
-    assert run.rounds.waiting_for() == "waiting for the aggregator"
 
 
 # After a restart

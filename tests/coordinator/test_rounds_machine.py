@@ -10,7 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from msgspec.structs import replace
 
 from coordinator import round_events as events
-from coordinator.rounds import Phase, Position, RoundRules, Rounds
+from coordinator.round_rules import Position, RoundRules
+from coordinator.rounds import Phase, Rounds
 
 CLIENTS = "abcde"
 DEADLINE_S = 10.0
@@ -46,6 +47,7 @@ class RoundsMachine(RuleBasedStateMachine):
         self.owed: events.Event | None = None
         self.recorded: list[str] = []
         self.accepted: dict[tuple[int, int], set[str]] = {}
+        self.misfits: set[str] = set()
         self.kept: dict[str, int] = {}
         self.opened: set[tuple[int, int]] = set()
         self.num_closed = 0
@@ -126,6 +128,18 @@ class RoundsMachine(RuleBasedStateMachine):
                 assert (instruction.code == "duplicate") == (is_current and not is_new)
 
     @rule(client=clients, round_shift=shifts)
+    def misfit(self, client: str, round_shift: int) -> None:
+        """A client sends an update that cannot be right, be it wanted or not."""
+        where = (self.rounds.round + round_shift, self.rounds.exchange)
+        is_wanted = self.rounds.refusal_of(client, *where) is None
+        if is_wanted:
+            self.misfits.add(client)
+        found = self.feed(events.MisfitArrived(client, *where, "got 14", self.at))
+        if self.finished is None:
+            assert isinstance(found[0], events.Refuse)
+            assert (found[0].code == "malformed") == is_wanted
+
+    @rule(client=clients, round_shift=shifts)
     def progress(self, client: str, round_shift: int) -> None:
         where = (self.rounds.round + round_shift, self.rounds.exchange)
         assert self.feed(events.ProgressMade(client, *where, self.at)) == []
@@ -153,6 +167,7 @@ class RoundsMachine(RuleBasedStateMachine):
         if isinstance(self.owed, events.Aggregated):
             self.num_closed -= 1
         self.owed = None
+        self.misfits = set()
         self.rounds = Rounds(self.settings, self.stored_position())
         self.feed(events.Ticked(self.at))
 
@@ -184,6 +199,13 @@ class RoundsMachine(RuleBasedStateMachine):
                 assert closes_at == self.opened_at + DEADLINE_S
 
     @invariant()
+    def an_open_exchange_waits_for_somebody_who_has_said_nothing_that_stands(self) -> None:
+        if self.rounds.phase is Phase.COLLECTING:
+            answered = self.accepted.get((self.rounds.round, self.rounds.exchange), set())
+            assert self.rounds.missing == self.rounds.cohort - answered - self.misfits
+            assert self.rounds.missing
+
+    @invariant()
     def somebody_moves_the_run(self) -> None:
         if self.finished is None:
             assert self.owed is not None or self.rounds.next_wakeup() is not None
@@ -203,12 +225,14 @@ class RoundsMachine(RuleBasedStateMachine):
         """Note one instruction as the coordinator would, and check that it may come now."""
         where = (self.rounds.round, self.rounds.exchange)
         if isinstance(instruction, events.Configure):
+            self.misfits = set()
             self.check_configure(instruction)
             self.owe(events.Configured(self.at))
         elif isinstance(instruction, events.Accept):
             assert instruction.client in self.rounds.cohort
             assert instruction.client not in self.accepted.setdefault(where, set())
             self.accepted[where].add(instruction.client)
+            self.misfits.discard(instruction.client)
         elif isinstance(instruction, events.SendTask):
             assert instruction.client in self.rounds.cohort & self.rounds.ready
             assert instruction.client not in self.accepted.get(where, ())

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.accounts import NO_TRAFFIC
 from coordinator.report.reading import Run
-from coordinator.series import gather, typical_rounds
-from coordinator.tally import RoundLine, read_line
+from coordinator.series import Flow, gather, typical_rounds
+from coordinator.tally import Answer, ClientLine, RoundLine, read_line
 from tests.coordinator.report.runs import RecordedRun
 
 
@@ -36,7 +37,15 @@ def test_exchanges_and_clients_add_up_to_the_summary(run: Run) -> None:
             assert of_exchanges == of_clients == run.summary[way][figure]
     accepted = sum(flow.num_accepted for flow in run.series.exchanges.values())
     assert accepted == run.summary["updates"]["accepted"] == 6
-    assert run.series.clients["bob"].num_asked - run.series.clients["bob"].num_accepted == 2
+    assert (run.series.clients["bob"].num_missing, run.series.clients["bob"].num_refused) == (2, 0)
+
+
+def test_refused_updates_are_not_missing() -> None:
+    flow = Flow()
+    answers: list[Answer] = ["accepted", "refused", "refused", "missing"]
+    for status in answers:
+        flow.book(ClientLine(1, "x", 0, 0, "bob", status, NO_TRAFFIC, NO_TRAFFIC))
+    assert (flow.num_asked, flow.num_accepted, flow.num_refused, flow.num_missing) == (4, 1, 2, 1)
 
 
 def test_bytes_so_far_end_at_the_summarys(run: Run) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from coordinator import commands
-from coordinator.rounds import Position
+from coordinator.round_rules import Position
 from coordinator.run_folder import run_token
 from coordinator.standing import Standing, read_standing, stored_lines
 from coordinator.store import SPILL_BYTES, RoundRecord, Store, StoredUpdate

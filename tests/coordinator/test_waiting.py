@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coordinator.awaited import Wait
 from coordinator.waiting import FIRST_NOTE_S, STORE_EVERY_S, Presence, PresenceWatch
 
 NOW_S = 1000.0
@@ -17,7 +18,7 @@ class Watched:
 
     def look(self, waits_for: str, heard_at: dict[str, float], at: float, ready: frozenset[str] = frozenset()) -> int:
         """Look, and return how often something has been stored by now."""
-        self._watch.look(waits_for, heard_at, ready, at)
+        self._watch.look(Wait(waits_for), heard_at, ready, at)
         return len(self.stored)
 
 
@@ -52,3 +53,12 @@ def test_who_went_and_came_back_is_not_gone() -> None:
         watched.look("", here, at)
     assert watched.stored[-1] == Presence(NOW_S, heard_at_s={"ann": NOW_S})
     assert watched.stored[-1].silent_s("bob") is None
+
+
+def test_that_time_passes_is_no_change() -> None:
+    stored: list[Presence] = []
+    watch = PresenceWatch(stored.append)
+    wait = Wait("clients 0/2", "for", 60.0, 60.0)
+    for at in (0.0, 3.0, 6.0, STORE_EVERY_S):
+        watch.look(wait, {}, frozenset(), at)
+    assert [each.waits_for for each in stored] == ["clients 0/2, for 60 s at most", "clients 0/2, for 50 s at most"]

@@ -170,18 +170,18 @@ def test_a_large_update_makes_room_for_the_next_one_when_it_is_on_disk_and_not_b
 
 
 def test_malformed_updates_are_refused_and_give_their_grants_back(pairs: PairsRun) -> None:
-    """Five large uplinks, of which four at a time are granted: the first four are malformed, and the fifth waits."""
-    pairs.configure(data={"num_clients": 5}, transport={"heartbeat_s": 30.0})
+    """Of five large uplinks four are granted at a time: those are malformed, and the fifth waits; one is mute."""
+    pairs.configure(data={"num_clients": 6}, transport={"heartbeat_s": 30.0})
     coordinator = pairs.serve()
     values, one = np.zeros(8, np.float32), np.ones(1, np.uint32)
     good, bad = Sums(values, one), Echoes(values, one)
     with contextlib.ExitStack() as stack:
-        peers = [stack.enter_context(pairs.peer(coordinator.address, client_id(index))) for index in range(5)]
+        peers = [stack.enter_context(pairs.peer(coordinator.address, client_id(index))) for index in range(6)]
         for peer in peers:
             peer.join([1, 0, 0], feature_dim=8)
         for peer in peers:
             peer.expect(Task)
-        for peer in peers:
+        for peer in peers[:5]:
             peer.send(Offer(peer.run, 1, 0, 2_000_000))
             if peer is not peers[4]:
                 peer.expect(Grant)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 
 from tests.integration.hostile import WIDTH, hostile_updates
 from tests.integration.pairs_run import Counted, PairsRun
-from tests.integration.processes import Coordinator, until
+from tests.integration.processes import Coordinator, Process, until
 from tests.integration.raw_client import RawClient
 from tests.integration.served_run import client_id
 from wire.exit_codes import ExitCode
@@ -29,6 +30,13 @@ def configure(pairs: PairsRun, max_refusals: int) -> None:
 def join(pairs: PairsRun, attacker: RawClient) -> None:
     attacker.join(pairs.class_counts(2), feature_dim=WIDTH)
     attacker.expect(Task)
+
+
+def hold_up(coordinator: Coordinator, first: Process) -> None:
+    """Let the first client get ready and answer nothing, as an exchange closes when all but the attacker have."""
+    coordinator.hear("waiting for clients 2/3")
+    first.send(signal.SIGUSR1)
+    coordinator.hear(f"{FIRST} waits for SIGUSR2")
 
 
 def send_misfit(attacker: RawClient) -> None:
@@ -59,8 +67,8 @@ def num_refused(coordinator: Coordinator) -> int:
 def test_an_enrolled_attacker_moves_nothing_and_is_left_out(pairs: PairsRun) -> None:
     most = 1 + sum(one.is_message for one in hostile_updates(0))
     configure(pairs, most)
-    pairs.gates.shut(FIRST)
     coordinator, clients = pairs.serve_all(0, 1)
+    hold_up(coordinator, clients[0])
     with pairs.peer(coordinator.address, THIRD) as attacker:
         join(pairs, attacker)
         for name, frames, words, _ in hostile_updates(attacker.run):
@@ -72,7 +80,7 @@ def test_an_enrolled_attacker_moves_nothing_and_is_left_out(pairs: PairsRun) -> 
         see_left_out(attacker)
         attacker.hello()
         see_left_out(attacker)
-    pairs.gates.open(FIRST)
+    clients[0].send(signal.SIGUSR2)
     see_no_effect(pairs, coordinator, most)
     assert [client.wait() for client in clients] == [ExitCode.FINISHED] * 2
 

@@ -76,7 +76,7 @@ def test_the_figures_are_the_summarys(run: Run) -> None:
     assert page.row("updates accepted") == [show_count(told["updates"]["accepted"]), ""]
     assert page.row("client")[:1] == ["accuracy"]
     assert page.row("aggregator")[0] == show_mebibytes(told["memory"]["aggregator_peak_rss_bytes"])
-    assert page.row("bob")[1:6] == ["5", "30", "2", "2", "2"]
+    assert page.row("bob")[1:7] == ["5", "30", "2", "2", "0", "2"]
 
 
 def test_a_figure_that_is_not_known_says_why(run: Run) -> None:

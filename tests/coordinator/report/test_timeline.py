@@ -75,3 +75,11 @@ def test_work_that_was_not_told_in_whole_is_no_travel() -> None:
     (_, ann) = timeline_of(1, [line, ExchangeLine(1, "x", 0, 4.5, {}, [], Traffic(), Refusals())], False).lanes
     spans = [(span.what, span.start_s) for span in ann.spans]
     assert spans == [("evaluate", 0.0), ("checkpoint", 0.5), ("encode", 0.75), (UNKNOWN, 0.875), (WAIT, 4.0)]
+
+
+def test_a_refused_update_spans_its_exchange_too() -> None:
+    nothing = Traffic()
+    refused = ClientLine(1, "x", 0, 0, "bob", "refused", nothing, nothing)
+    closed = ExchangeLine(1, "x", 0, 3.0, {}, [], nothing, Refusals())
+    (lane,) = [lane for lane in timeline_of(1, [refused, closed], False).lanes if lane.name == "bob"]
+    assert lane.spans == [(MISSING, 0.0, 3.0)]

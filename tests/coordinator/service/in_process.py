@@ -68,4 +68,4 @@ def fill_the_disk(service: Service, patch: pytest.MonkeyPatch) -> None:
 def come(service: Service, client: str, **device: Any) -> None:
     """Let a client that stays say hello."""
     hello = Hello((1, 3), client, 1, device=device)
-    service.foyer.take(Arrival(client.encode(), None, hello, None, [], None), asyncio.get_running_loop().time())
+    service.foyer.take(Arrival(client.encode(), None, hello, None, [b""], None), asyncio.get_running_loop().time())

@@ -10,7 +10,11 @@ from pathlib import Path
 import pytest
 
 from coordinator.daemon import Coordinator
+from coordinator.door import Arrival
+from coordinator.run_folder import run_token
+from coordinator.service.daemon import Service
 from tests.coordinator.service.in_process import come, fill_the_disk, settings, standing, submitted
+from wire.messages import Decline
 
 OVER_S = 20.0
 
@@ -55,3 +59,34 @@ def test_a_run_whose_beginning_cannot_be_written_stays_queued_and_begins_when_it
             assert (list(service.plans), list(service.hosted)) == ([], [run_id])
 
     asyncio.run(main())
+
+
+def test_one_reason_of_many_clients_to_decline_is_told_once(folder: Path) -> None:
+    why, other, names = "the net is another: " + "x" * 180, "no data", [f"client-{index}" for index in range(8)]
+
+    async def main() -> None:
+        async with standing(settings(folder)) as service:
+            run_id = await submitted(service, "data.num_clients=8")
+            for client in names:
+                come(service, client)
+            await asyncio.sleep(0)  # the run has opened its port
+            hosted = service.hosted[run_id]
+            for client in names[:2]:
+                decline(service, client, run_id, why)
+            decline(service, names[2], run_id, other)
+            assert hosted.told_of_declined == f"declined by client-0, client-1: {why}; declined by client-2: {other}"
+            for client in names[3:]:
+                decline(service, client, run_id, why)
+            assert hosted.told_of_declined == f"declined by 7 clients: {why}; declined by client-2: {other}"
+            await service.over(run_id)
+            log = hosted.plan.folder.log_path.read_text()
+            assert "client-1 declined: as client-0 did" in log
+            assert (log.count(why), log.count("is gone: it left: it declined")) == (2, 8)  # where it began and ended
+
+    asyncio.run(main())
+
+
+def decline(service: Service, client: str, run_id: str, reason: str) -> None:
+    """Let a client that is in a run decline it."""
+    declined = Decline(run_token(run_id), reason)
+    service._on_arrival(Arrival(client.encode(), None, declined, None, [], None))

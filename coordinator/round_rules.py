@@ -1,0 +1,48 @@
+"""What the rounds of a run go by: its settings, and where it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+
+class RoundRules(msgspec.Struct, frozen=True):
+    """The settings that decide when an exchange closes; times in seconds."""
+
+    seed: int
+    num_rounds: int
+    num_exchanges: int
+    fraction: float
+    num_clients: int
+    min_clients: int
+    min_available_clients: int
+    deadline_s: float
+    max_exchange_s: float
+    max_failed_rounds: int
+
+
+class Position(msgspec.Struct, frozen=True):
+    """Where a run goes on: after a restart, what the store says; by default the very beginning.
+
+    Attributes:
+        next_round: the round in hand or to be opened; one more than there are when all are closed.
+        base: the last completed round.
+        failed_in_a_row: failed rounds since then.
+        kept: by client, the last completed round whose final update of it was accepted.
+        exchange: the one that is open, or to be opened for the same cohort; None between rounds.
+        cohort: who takes part in it.
+        answered: whose updates it has.
+        is_evaluated: whether the evaluation is closed.
+        is_told: whether nobody waits to hear of the end of a run that is over.
+    """
+
+    next_round: int = 1
+    base: int = 0
+    failed_in_a_row: int = 0
+    kept: Mapping[str, int] = msgspec.field(default_factory=dict)
+    exchange: int | None = None
+    cohort: frozenset[str] = frozenset()
+    answered: frozenset[str] = frozenset()
+    is_evaluated: bool = False
+    is_told: bool = True
