@@ -39,7 +39,7 @@ SLOW_ROUNDS = 3
 """Of a SuperLink, whose rounds take seconds."""
 
 TURNS = 3
-MANY_CLIENTS = 20
+MANY_CLIENTS = 50
 """From so many on a contender has one turn, as starting them takes long."""
 
 PATIENCE_S = 180.0
