@@ -283,6 +283,8 @@ class Dealer(Endpoint):
             return mismatch(self._is_encrypted), Loss.REFUSED
         if event in (zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL, zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL):
             return "the handshake was broken off", Loss.BROKEN_OFF
+        if self._connection is None:
+            return "nobody takes connections there", Loss.GONE
         return "the connection to the coordinator is gone", Loss.GONE
 
     def _receive(self) -> None:

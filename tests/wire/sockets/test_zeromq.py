@@ -218,7 +218,7 @@ def test_a_refused_connection_is_reported(bench: Bench) -> None:
         hub = bench.hub()
         hub.dealer(closed_address())
         await until(lambda: hub.lost)
-        assert hub.lost == ["the connection to the coordinator is gone"]
+        assert hub.lost == ["nobody takes connections there"]
 
     bench.run(main)
 
