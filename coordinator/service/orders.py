@@ -83,7 +83,7 @@ class RunState(msgspec.Struct, frozen=True, array_like=True):
         method: the method's name.
         state: `queued`, `running` or `over`.
         outcome: of one that is over: `finished`, `failed`, `interrupted` or `cancelled`.
-        round: the round in hand of one that goes on.
+        round: the round in hand of one that goes on, None of any other.
         num_rounds: how many it has.
         clients: who is in it.
         told: what it waits for, or why it is over.
@@ -94,7 +94,7 @@ class RunState(msgspec.Struct, frozen=True, array_like=True):
     method: str
     state: str
     outcome: str = ""
-    round: int = 0
+    round: int | None = None
     num_rounds: int = 0
     clients: list[str] = []
     told: str = ""

@@ -41,8 +41,8 @@ def test_runs_are_a_line_each(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     ]
     assert cli.main(["runs", "--format", "json"]) == ExitCode.FINISHED
     rows = json.loads(capsys.readouterr().out)
-    assert [(row["run_id"], row["state"], row["clients"]) for row in rows] == [
-        ("a", "running", ["x"]), ("b", "queued", []), ("c", "over", []),
+    assert [(row["run_id"], row["state"], row["round"], row["clients"]) for row in rows] == [
+        ("a", "running", 3, ["x"]), ("b", "queued", None, []), ("c", "over", None, []),
     ]  # fmt: skip
 
 
