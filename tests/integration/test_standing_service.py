@@ -117,7 +117,8 @@ def test_a_run_that_everybody_declines_fails_and_holds_nobody_up(service: Standi
         service.client(index, plugins=[])
     run_id = service.submit()
     assert service.outcome(run_id) == "failed"
-    assert service.state(run_id).told.startswith(f"nobody is left to take part: declined by {client_id(0)}: the run")
+    everybody = f"{client_id(0)}, {client_id(1)}"
+    assert service.state(run_id).told.startswith(f"nobody is left to take part: declined by {everybody}: the run")
     assert service.summary(run_id)["outcome"] == "failed"
 
 
