@@ -152,7 +152,8 @@ def _see_usable(path: Path, allow_open: bool) -> None:
     except KeyFileError as error:
         raise ConfigError(str(error)) from None
     except FileNotFoundError:
-        advice = f"put it back from a backup, or, to enroll every client anew, begin an empty one: touch {path}"
+        anew = f"to enroll every client anew, begin an empty one: install -m 644 /dev/null {path}"
+        advice = f"put it back from a backup, or, {anew}"
         raise ConfigError(f"{path}: expected the enrolment list, which is gone; {advice}") from None
     except OSError as error:
         raise ConfigError(f"{path}: expected to read the enrolment list, got {error.strerror}") from None

@@ -68,15 +68,15 @@ def init(folder: Path, allow_open: bool = False) -> str:
         ConfigError: those that are there cannot be used, or have lost their list; or none can be made.
     """
     path = folder / CLIENTS_FILE
-    if _has_keys(folder) or path.exists():
-        read_entries(path, allow_open)
-    else:
+    if not _has_keys(folder) and not path.exists():
         write_entries(path, {})
+    is_lost = bool(read_entries(path, allow_open)) and not _has_keys(folder)
     try:
         own = keep_secret(folder / SECRET_FILE, allow_open)
     except KeyFileError as error:
         raise ConfigError(str(error)) from None
-    return f'[coordinator]\npublic_key = "{own.public}"'
+    told = "# a new key, as the one before is gone: every client that was enrolled before needs it\n" if is_lost else ""
+    return f'{told}[coordinator]\npublic_key = "{own.public}"'
 
 
 def enroll(folder: Path, client: str, public_key: str, expires: str, now_s: float, allow_open: bool = False) -> str:

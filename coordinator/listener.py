@@ -44,7 +44,7 @@ def _listener(address: str) -> psutil.Process:
     except (OSError, UnicodeError):
         asked = set()
     own = {told.address for interface in psutil.net_if_addrs().values() for told in interface}
-    here = {ip for ip in asked if ip in own or is_loopback(ip)}
+    here = {ip for ip in asked if ip in own or ip in WILDCARDS or is_loopback(ip)}
     for found in _connections(address):
         at = found.laddr
         if found.status == psutil.CONN_LISTEN and at.port == port and here and at.ip in (*here, *WILDCARDS):

@@ -97,6 +97,7 @@ class Simulation:
             await self._make_clients()
             self._told_at = self._started_at = time.monotonic()
             self._gather(self._spec.num_rounds + 1 if self._rounds.evaluating else self._rounds.round)
+            self._feed(rounds.Ticked(self._clock.now))  # nobody may be there
             while self._ended is None:
                 await self._step()
         except (ServerHalfError, ClientsFailedError) as error:

@@ -61,8 +61,8 @@ def read_status(path: Path) -> dict[str, Any]:
     num_rounds: int = config["run"]["num_rounds"]
     queue = queue_of(folder)
     entry = queue.get(folder.run_id) if queue is not None else None
-    is_queued = entry is not None and entry.state == "queued"
-    with _opened(folder, is_queued) as connection:
+    is_queued, is_ended = (entry is not None and entry.state == state for state in ("queued", "over"))
+    with _opened(folder, entry is not None) as connection:
         position, records = read_position(connection), read_rounds(connection)
         devices, facts = read_devices(connection), read_facts(connection)
         accuracy = _latest_accuracy(connection, records)
@@ -71,8 +71,8 @@ def read_status(path: Path) -> dict[str, Any]:
         waiting = json.loads(facts.get("waiting", "{}"))
         clients = read_clients(connection, opened, presence, waiting)
     last = read_line(records[-1].line) if records else None
-    ended = {} if is_queued else summary
-    outcome = ended.get("outcome") or (entry.outcome if entry and entry.state == "over" else None)
+    ended = summary if entry is None or is_ended else {}  # of a service's run the queue knows
+    outcome = (entry.outcome if entry is not None and is_ended else None) or ended.get("outcome")
     return {
         "run_id": folder.run_id,
         "method": config["method"]["name"],
@@ -104,9 +104,9 @@ def read_status(path: Path) -> dict[str, Any]:
     }
 
 
-def _opened(folder: RunFolder, is_queued: bool) -> AbstractContextManager[sqlite3.Connection]:
-    """Return the run's store to read; a run that is queued may have none yet, which is as good as an empty one."""
-    if is_queued and not folder.store_path.exists():
+def _opened(folder: RunFolder, is_hosted: bool) -> AbstractContextManager[sqlite3.Connection]:
+    """Return the run's store to read; a service's run that never began has none, which is as good as an empty one."""
+    if is_hosted and not folder.store_path.exists():
         return contextlib.closing(open_database(None))
     return reading(folder.store_path)
 
@@ -163,7 +163,8 @@ def _standing(status: dict[str, Any]) -> list[str]:
         f"{status['run_id']}: {status['method']}, {state}",
         f"rounds: {status['rounds_completed']} of {status['num_rounds']} completed{failed}{took}",
     ]
-    if outcome in ("failed", "interrupted"):
+    is_spent = status["rounds_completed"] + status["rounds_failed"] >= status["num_rounds"]
+    if outcome == "interrupted" or (outcome == "failed" and not is_spent):
         lines.append(_how_to_go_on(status))
     elif status["state"] == "killed":
         lines.append(f"no process of this machine has it: it was killed, or runs elsewhere; {_how_to_go_on(status)}")

@@ -45,13 +45,16 @@ def stop(path: Path) -> ExitCode:
     """Tell the process that has the run in this folder to end, and see it end.
 
     Raises:
-        ConfigError: there is no run folder.
+        ConfigError: there is no run folder, or the run keeps its store in memory.
     """
     folder = RunFolder.open(path)
     queue = queue_of(folder)
     if queue is not None and _is_at_work(queue.folder):
         print(f"{folder.run_id} is stopped; its outcome: {client_api.stop(folder.run_id, queue.folder)}")
         return ExitCode.FINISHED
+    if folder.read_tables()["run"].get("store") == "memory":
+        told = "a run with its store in memory does not say which process has it"
+        raise ConfigError(f"{path}: {told}; end that by Ctrl-C or SIGTERM")
     process = holder(folder.store_path)
     if process is None:
         print(f"{folder.run_id} does not run on this machine; its outcome: {_outcome(folder)}")

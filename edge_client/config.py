@@ -30,7 +30,7 @@ from wire.sockets.keys import KEY_FORM, is_key
 SOURCES = ("run", "folder", "npz")
 """What `[data] source` may be, beside `package.module:factory` and the names of installed packages."""
 
-MIN_MEMORY_MIB = 32
+MIN_MEMORY_MIB = 128
 """No trainer can start with less: Python with numpy alone takes more."""
 
 _ROOTS = {

@@ -113,8 +113,19 @@ def test_a_secret_key_that_is_gone_is_made_anew_and_the_list_stays(capsys: pytes
     first = keys(capsys, "init")
     keys(capsys, "enroll", "client-00", A)
     Path("coordinator-keys/coordinator.secret").unlink()
-    assert keys(capsys, "init") != first
+    told = keys(capsys, "init")
+    assert told.startswith("# a new key, as the one before is gone: every client that was enrolled before needs it\n")
+    assert first not in told
+    assert keys(capsys, "init") in told
     assert keys(capsys, "list") == f"client-00  {A}  enrolled\n"
+
+
+def test_no_keys_are_made_in_a_folder_that_others_may_write(capsys: pytest.CaptureFixture[str]) -> None:
+    CLIENTS.parent.mkdir()
+    CLIENTS.parent.chmod(0o775)
+    assert cli.main(["keys", "init"]) == ExitCode.BAD_CONFIG
+    assert "a folder that its owner alone may write in, got mode 775" in capsys.readouterr().err
+    assert not Path("coordinator-keys/coordinator.secret").exists()
 
 
 @pytest.mark.parametrize("path", [CLIENTS, CLIENTS.parent])

@@ -34,7 +34,8 @@ def test_the_run_of_who_listens_there(tmp_path: Path, port: int, address: str) -
 def test_who_listens_everywhere_listens_at_every_address_of_this_machine(tmp_path: Path) -> None:
     recorded = RecordedRun(tmp_path)
     with socket.create_server(("0.0.0.0", 0)) as server:
-        assert run_at(f"127.0.0.1:{server.getsockname()[1]}") == recorded.settle().path.resolve()
+        for host in ("127.0.0.1", "0.0.0.0"):
+            assert run_at(f"{host}:{server.getsockname()[1]}") == recorded.settle().path.resolve()
     recorded.leave()
 
 

@@ -90,6 +90,32 @@ def test_a_run_that_failed_says_why_and_how_it_goes_on(tmp_path: Path) -> None:
     assert f"to go on: coordinator serve --resume {folder.path} --set round.max_failed_rounds=N" in told
 
 
+def test_a_run_that_has_used_up_its_rounds_cannot_go_on(tmp_path: Path) -> None:
+    recorded = RecordedRun(tmp_path, mode="serve")
+    recorded.fail(3, 20.0)
+    folder = recorded.end()
+    folder.write_summary({**folder.read_summary(), "outcome": "failed", "reason": "no round was completed"})
+    assert "to go on" not in format_status(read_status(folder.path))
+
+
+def test_a_run_whose_service_was_stopped_in_order_goes_on_with_it(tmp_path: Path) -> None:
+    folder = stored_run(tmp_path / RUNS, "serve")
+    folder.write_summary({"outcome": "interrupted", "reason": "stopped by SIGTERM"})
+    Queue(tmp_path).put(Entry(folder.run_id, "running"))
+    status = read_status(folder.path)
+    assert (status["state"], status["outcome"]) == ("killed", None)
+    assert f"its service in {tmp_path}, started again, goes on with it" in format_status(status)
+
+
+def test_a_run_that_was_cancelled_before_it_began_is_over(tmp_path: Path) -> None:
+    folder = stored_run(tmp_path / RUNS, "serve")
+    folder.store_path.unlink()
+    Queue(tmp_path).put(Entry(folder.run_id, "over", "cancelled"))
+    status = read_status(folder.path)
+    assert (status["state"], status["outcome"]) == ("over", "cancelled")
+    assert "over (cancelled)" in format_status(status)
+
+
 @pytest.mark.parametrize("has_begun", [False, True])
 def test_a_queued_run_waits_in_the_words_of_its_service(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_begun: bool

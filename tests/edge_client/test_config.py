@@ -82,7 +82,7 @@ def test_addresses_to_call(address: str) -> None:
         ),
         (
             "limits.memory_mib=1",
-            "--set [limits]: memory_mib = 1: expected at least 32, without which no trainer can start, or 0",
+            "--set [limits]: memory_mib = 1: expected at least 128, without which no trainer can start, or 0",
         ),
         (
             'client.paths=[""]',

@@ -11,6 +11,7 @@ import pytest
 
 from coordinator import cli
 from tests.integration.processes import Coordinator
+from wire.exit_codes import ExitCode
 
 SMALL = (
     "run.num_rounds=2",
@@ -26,12 +27,12 @@ def settings(*more: str) -> list[str]:
     return [word for setting in (*SMALL, *more) for word in ("--set", setting)]
 
 
-def simulated_here(folder: Path, chosen: list[str]) -> dict[str, Any]:
-    """Simulate into a folder that is made for it, and return the summary."""
+def simulated_here(folder: Path, chosen: list[str], code: ExitCode = ExitCode.FINISHED) -> dict[str, Any]:
+    """Simulate into a folder that is made for it, to this exit code, and return the summary."""
     folder.mkdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(signal, "signal", lambda *_: None)
-        assert cli.main(["simulate", *chosen, "--set", f"run.dir={folder}"]) == 0
+        assert cli.main(["simulate", *chosen, "--set", f"run.dir={folder}"]) == code
     (summary,) = folder.glob("*/summary.json")
     content: dict[str, Any] = json.loads(summary.read_text())
     return content

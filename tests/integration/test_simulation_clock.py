@@ -8,6 +8,7 @@ from typing import Any
 from tests.integration.pairs_run import PairsRun
 from tests.integration.processes import booked
 from tests.integration.simulated import simulated_here
+from wire.exit_codes import ExitCode
 
 QUICK = {"overhead_s": 1.0}
 """Each exchange takes it a second."""
@@ -86,6 +87,14 @@ def test_who_is_not_there_is_not_asked(pairs: PairsRun, tmp_path: Path) -> None:
     summary = simulated(pairs, tmp_path, {"availability": 1e-9}, round=settings)
     assert [(line["ok"], line["failed"]) for line in round_lines(tmp_path)] == [(2, 0), (2, 0)]
     assert summary["simulated"]["total_s"] == 4.0
+
+
+def test_a_run_at_whose_start_nobody_is_there_waits_and_fails_in_words(pairs: PairsRun, tmp_path: Path) -> None:
+    nobody = {"profiles": ["never"], "own": {"never": {"availability": 1e-9, **QUICK}}}
+    settings = {"min_clients": 1, "min_available_clients": 1, "max_exchange_s": 400.0, "max_failed_rounds": 2}
+    pairs.configure(round=settings, simulation=nobody)
+    simulated_here(tmp_path / "simulated", ["--config", str(pairs.config_path)], ExitCode.FAILED)
+    assert [line["reason"] for line in round_lines(tmp_path)] == ["0 of 1 clients (min_available_clients)"] * 2
 
 
 def test_too_few_clients_fail_the_round_after_the_longest_wait(pairs: PairsRun, tmp_path: Path) -> None:
