@@ -152,11 +152,11 @@ def test_a_trainer_that_lacked_memory_is_not_started_again(
     fed: list[session.Event] = []
 
     async def main() -> None:
-        with daemon(tmp_path, "limits.memory_mib=40") as app:
+        with daemon(tmp_path, "limits.memory_mib=150") as app:
             monkeypatch.setattr(app, "_feed", fed.append)
             app._on_trainer_gone(how)
 
     asyncio.run(main())
     (event,) = fed
     assert isinstance(event, follows)
-    assert event.reason == told.format("[limits] memory_mib = 40")
+    assert event.reason == told.format("[limits] memory_mib = 150")
