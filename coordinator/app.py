@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import functools
 import os
-import shlex
 import signal
 import sys
 import time
@@ -146,7 +145,7 @@ def _carried_out(
         with contextlib.closing(record), _live_page(order, folder):
             code = go(spec, record)
         if code == ExitCode.INTERRUPTED and order.can_go_on:
-            display.note(_how_to_go_on(order, folder))
+            display.note(folder.how_to_go_on(order.mode))
     except (ConfigError, StoreError, OSError) as error:
         where = "[run] dir" if order.folder is None else "--resume"
         told = str(error) if isinstance(error, ConfigError) else f"{where}: {error}"
@@ -161,7 +160,7 @@ def _leaving_in_words(order: Order, folder: RunFolder) -> Iterator[None]:
     """Have a signal that comes before the run handles its own end this process, and say what becomes of the run."""
 
     def leave(number: int, frame: object) -> NoReturn:
-        what = REMOVED if _is_removed(order, folder) else _how_to_go_on(order, folder)
+        what = REMOVED if _is_removed(order, folder) else folder.how_to_go_on(order.mode)
         say(f"stopped by {signal.Signals(number).name}; {what}")
         os._exit(ExitCode.INTERRUPTED)
 
@@ -177,10 +176,6 @@ def _leaving_in_words(order: Order, folder: RunFolder) -> Iterator[None]:
 def _is_removed(order: Order, folder: RunFolder) -> bool:
     """Remove a new run's folder if nothing has happened in it, and say whether it is gone."""
     return order.folder is None and folder.discard()
-
-
-def _how_to_go_on(order: Order, folder: RunFolder) -> str:
-    return f"to go on: coordinator {order.mode} --resume {shlex.quote(str(folder.path))}"
 
 
 def _report(order: Order, folder: RunFolder) -> None:

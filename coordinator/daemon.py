@@ -253,10 +253,10 @@ class Coordinator:
         self._grant(self._grants.release(client))
         self._ledger.update_refused(client)
         self._feed(rounds.MisfitArrived(client, update.round, update.exchange, misfit, self._now()))
-        self._misfits.add(client)
+        reason = self._misfits.add(client)
         self._record.put_refusals(self._misfits.counts, self._ledger.since_start.refusals)
-        if client in (left_out := self._misfits.left_out()):
-            self._lobby.leave_out(client, left_out[client], self._now())
+        if reason:
+            self._lobby.leave_out(client, reason, self._now())
             self._feed(rounds.ClientGone(client, self._now(), for_good=True))
 
     def _may_send(self, client: str, run: int, round: int, exchange: int) -> bool:

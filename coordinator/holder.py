@@ -6,10 +6,12 @@ from pathlib import Path
 
 import psutil
 
+from coordinator.schema import lock_path
+
 
 def holder(path: Path) -> psutil.Process | None:
     """Return the process that has a store or a queue open, None if there is none on this machine."""
-    lock = Path(f"{path}.lock")
+    lock = lock_path(path)
     try:
         process = psutil.Process(int(lock.read_text()))
         is_open = str(lock.resolve()) in {file.path for file in process.open_files()}

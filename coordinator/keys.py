@@ -67,10 +67,10 @@ def init(folder: Path, allow_open: bool = False) -> str:
     Raises:
         ConfigError: those that are there cannot be used, or have lost their list; or none can be made.
     """
-    path = folder / CLIENTS_FILE
-    if not _has_keys(folder) and not path.exists():
+    path, has_keys = folder / CLIENTS_FILE, _has_keys(folder)
+    if not has_keys and not path.exists():
         write_entries(path, {})
-    is_lost = bool(read_entries(path, allow_open)) and not _has_keys(folder)
+    is_lost = bool(read_entries(path, allow_open)) and not has_keys
     try:
         own = keep_secret(folder / SECRET_FILE, allow_open)
     except KeyFileError as error:

@@ -8,11 +8,10 @@ from typing import Any
 
 import psutil
 
+from coordinator.run_folder import RunFolder
+from coordinator.schema import lock_path
 from models.settings import is_loopback, split_address
 from models.spec import ConfigError
-
-LOCK = "store.sqlite.lock"
-"""What the process that has a run holds open in its folder (`schema.lock_store`)."""
 
 WILDCARDS = ("0.0.0.0", "::")
 
@@ -25,9 +24,10 @@ def run_at(address: str) -> Path:
     """
     process = _listener(address)
     try:
-        runs = sorted(Path(file.path).parent for file in process.open_files() if Path(file.path).name == LOCK)
+        opened = sorted(Path(file.path) for file in process.open_files())
     except psutil.Error:
         raise ConfigError(f"{address}: process {process.pid} is another account's; ask as that, or as root") from None
+    runs = [path.parent for path in opened if path == lock_path(RunFolder(path.parent).store_path)]
     if len(runs) == 1:
         return runs[0]
     if not runs:

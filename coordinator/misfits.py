@@ -13,9 +13,10 @@ class Misfits:
         self._most = most
         self.counts = dict(counts)
 
-    def add(self, client: str) -> None:
-        """Count one."""
+    def add(self, client: str) -> str:
+        """Count one; return why the client is left out by now, nothing if it is not."""
         self.counts[client] = self.counts.get(client, 0) + 1
+        return self.left_out().get(client, "")
 
     def left_out(self) -> dict[str, str]:
         """Return who is left out of the run, and why."""

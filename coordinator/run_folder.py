@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import zlib
 from collections.abc import Iterable, Mapping
@@ -134,6 +135,10 @@ class RunFolder:
     def log_path(self) -> Path:
         """What the run said, line by line."""
         return self.path / "log.txt"
+
+    def how_to_go_on(self, mode: str) -> str:
+        """Say which command goes on with the run, started by that of this mode."""
+        return f"to go on: coordinator {mode} --resume {shlex.quote(str(self.path))}"
 
     def client_folder(self, client: str) -> Path:
         """Return the folder of one client, which is made if it is missing.

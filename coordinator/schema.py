@@ -89,6 +89,11 @@ def explain(path: Path | None, cause: Exception) -> StoreError:
     return StoreError(f"store {path or 'in memory'}: {text}; {advice}")
 
 
+def lock_path(path: Path) -> Path:
+    """Return the file on which the lock of a store lies; the process that has the store holds it open."""
+    return Path(f"{path}.lock")
+
+
 def lock_store(path: Path) -> int:
     """Keep other processes from opening the store at `path` until the returned descriptor is closed, or we die.
 
@@ -98,7 +103,7 @@ def lock_store(path: Path) -> int:
         StoreError: another process has it open, or the folder is missing or read-only.
     """
     try:
-        descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = os.open(lock_path(path), os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
         raise explain(path, error) from error
     try:

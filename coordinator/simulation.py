@@ -256,9 +256,9 @@ class Simulation:
         self._record.display.note(f"{client}: update refused ({RefusalCode.MALFORMED}): {event.reason}")
         self._ledger.update_refused(client)
         self._feed(event)
-        self._misfits.add(client)
+        reason = self._misfits.add(client)
         self._record.put_refusals(self._misfits.counts, self._ledger.since_start.refusals)
-        if reason := self._misfits.left_out().get(client):
+        if reason:
             self._record.display.note(reason)
             self._feed(rounds.ClientGone(client, self._clock.now, for_good=True))
 

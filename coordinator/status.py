@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shlex
 import sqlite3
 import sys
 import time
@@ -20,7 +19,7 @@ from coordinator.phases import read_clients
 from coordinator.run_folder import RunFolder
 from coordinator.schema import open_database
 from coordinator.series import gather
-from coordinator.service.queue import Queue, queue_of
+from coordinator.service.queue import Entry, Queue, queue_of
 from coordinator.stored import RoundRecord, read_devices, read_facts, read_links, read_position, read_rounds, reading
 from coordinator.table import Row, aligned
 from coordinator.tally import RoundLine, read_line
@@ -61,7 +60,6 @@ def read_status(path: Path) -> dict[str, Any]:
     num_rounds: int = config["run"]["num_rounds"]
     queue = queue_of(folder)
     entry = queue.get(folder.run_id) if queue is not None else None
-    is_queued, is_ended = (entry is not None and entry.state == state for state in ("queued", "over"))
     with _opened(folder, entry is not None) as connection:
         position, records = read_position(connection), read_rounds(connection)
         devices, facts = read_devices(connection), read_facts(connection)
@@ -71,16 +69,17 @@ def read_status(path: Path) -> dict[str, Any]:
         waiting = json.loads(facts.get("waiting", "{}"))
         clients = read_clients(connection, opened, presence, waiting)
     last = read_line(records[-1].line) if records else None
-    ended = summary if entry is None or is_ended else {}  # of a service's run the queue knows
-    outcome = (entry.outcome if entry is not None and is_ended else None) or ended.get("outcome")
+    if entry is not None and entry.state != "over":
+        summary = {}  # of an earlier process; of a service's run the queue knows
+    outcome = (entry.outcome if entry is not None else "") or summary.get("outcome")
     return {
         "run_id": folder.run_id,
         "method": config["method"]["name"],
         "folder": str(path),
         "mode": facts.get("mode"),
-        "state": "queued" if is_queued else "over" if outcome else "running" if process is not None else "killed",
+        "state": _state(entry, outcome, process is not None),
         "outcome": outcome,
-        "reason": ended.get("reason") or (entry.reason if entry else ""),
+        "reason": summary.get("reason") or (entry.reason if entry else ""),
         "process": process.pid if process is not None else None,
         "service": str(queue.folder) if queue is not None else None,
         "num_rounds": num_rounds,
@@ -102,6 +101,14 @@ def read_status(path: Path) -> dict[str, Any]:
         "devices": devices,
         "connections": {client: told_of(link) for client, link in read_links(facts).links.items()},
     }
+
+
+def _state(entry: Entry | None, outcome: str | None, has_process: bool) -> str:
+    if entry is not None and entry.state == "queued":
+        return "queued"
+    if outcome:
+        return "over"
+    return "running" if has_process else "killed"
 
 
 def _opened(folder: RunFolder, is_hosted: bool) -> AbstractContextManager[sqlite3.Connection]:
@@ -178,7 +185,7 @@ def _standing(status: dict[str, Any]) -> list[str]:
 def _how_to_go_on(status: dict[str, Any]) -> str:
     if status["service"] is None:
         larger = " --set round.max_failed_rounds=N" if "max_failed_rounds" in status["reason"] else ""
-        return f"to go on: coordinator {status['mode']} --resume {shlex.quote(status['folder'])}{larger}"
+        return RunFolder(Path(status["folder"])).how_to_go_on(status["mode"]) + larger
     if status["outcome"]:
         return f"to go on: coordinator resume {status['run_id']}"
     return f"its service in {status['service']}, started again, goes on with it"

@@ -147,9 +147,6 @@ def load(path: Path | None, settings: Sequence[str]) -> ClientConfig:
     _check_source(config.data, where)
     _check_limits(config.limits, where)
     _check_schedule(config.schedule, where)
-    if 0 < config.limits.memory_mib < MIN_MEMORY_MIB:
-        expected = f"at least {MIN_MEMORY_MIB}, without which no trainer can start, or 0 for no limit"
-        raise refusal(where, "limits.memory_mib", config.limits.memory_mib, expected)
     if config.model.name:
         check_part("model.name", "net", config.model.name, NET_NAMES, where)
     return config
@@ -194,6 +191,9 @@ def _check_source(data: DataSourceSection, where: str) -> None:
 def _check_limits(limits: LimitsSection, where: str) -> None:
     if limits.memory_mib and sys.platform != "linux":
         raise refusal(where, "limits.memory_mib", limits.memory_mib, "0, as only Linux bounds another process's memory")
+    if 0 < limits.memory_mib < MIN_MEMORY_MIB:
+        expected = f"at least {MIN_MEMORY_MIB}, without which no trainer can start, or 0 for no limit"
+        raise refusal(where, "limits.memory_mib", limits.memory_mib, expected)
 
 
 def _check_schedule(schedule: ScheduleSection, where: str) -> None:

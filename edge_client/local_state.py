@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import stat
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +19,7 @@ import numpy as np
 
 from edge_client.config import ClientConfig
 from models.spec import ConfigError
-from wire.sockets.keys import OTHERS
+from wire.sockets.keys import OTHERS, KeyFileError, see_barred
 
 LOCK_WAIT_S = 5.0
 """How long to wait for a process that is about to leave a client's folder, as it does when its daemon has ended."""
@@ -76,9 +75,11 @@ def own_secret(folder: Path) -> bytes:
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(path)
-    secret, mode = path.read_bytes(), stat.S_IMODE(path.stat().st_mode)
-    if mode & OTHERS:
-        raise ConfigError(f"{path}: expected a file that its owner alone may use, got mode {mode:o}; chmod 600 {path}")
+    try:
+        see_barred(path, OTHERS, "a file that its owner alone may use", "chmod 600", exception="")
+    except KeyFileError as error:
+        raise ConfigError(str(error)) from None
+    secret = path.read_bytes()
     if len(secret) != _SECRET_BYTES:
         expected = f"expected {_SECRET_BYTES} bytes, got {len(secret)}; without the file a new secret is made"
         raise ConfigError(f"{path}: {expected}")

@@ -222,8 +222,7 @@ class Hosted:
         self._display.note(f"{guest.client} declined: {f'as {other} did' if other else reason}")
         self.clients.discard(guest.client)
         self._declined[guest.client] = (guest.hello.incarnation, reason)
-        goodbye = Goodbye("it declined")
-        self._passage.hear(msgspec.structs.replace(guest.arrival, message=goodbye))
+        self._passage.hear(msgspec.structs.replace(guest.arrival, message=Goodbye("it declined")))
 
     def may_have(self, guest: Guest) -> bool:
         """Say whether a client has not declined."""

@@ -20,6 +20,9 @@ OTHERS = stat.S_IRWXG | stat.S_IRWXO
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 """What nobody but its owner may do with what says whose keys count, and with the folder of that."""
 
+EXCEPTION = ", or allow it with --allow-open-keys"
+"""What the commands that use keys can be told."""
+
 
 class KeyFileError(Exception):
     """A key file that cannot be used; the text names it, the cause and what to do."""
@@ -94,17 +97,16 @@ def read_secret(path: Path, allow_open: bool = False) -> KeyPair:
     return pair_of(text)
 
 
-def see_barred(path: Path, barred: int, expected: str, remedy: str) -> None:
+def see_barred(path: Path, barred: int, expected: str, remedy: str, exception: str = EXCEPTION) -> None:
     """See that none but the owner of a file or folder may do with it what is barred.
 
     Raises:
         OSError: it cannot be looked at.
-        KeyFileError: others may; the text says what was expected, and with which command it is so.
+        KeyFileError: others may; the text says what was expected, with which command it is so, and what else helps.
     """
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & barred:
-        advice = f"{remedy} {path}, or allow it with --allow-open-keys"
-        raise KeyFileError(f"{path}: expected {expected}, got mode {mode:o}; {advice}")
+        raise KeyFileError(f"{path}: expected {expected}, got mode {mode:o}; {remedy} {path}{exception}")
 
 
 def keep_secret(path: Path, allow_open: bool = False) -> KeyPair:
