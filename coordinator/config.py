@@ -157,7 +157,7 @@ class RunConfig(Section, frozen=True):
         """How many clients must be there before a round opens."""
         return self.round.min_available_clients or self.data.num_clients
 
-    def round_rules(self, num_exchanges: int) -> RoundRules:
+    def round_rules(self, num_exchanges: int, mode: str) -> RoundRules:
         """Return the settings that decide when an exchange closes, for a method of so many exchanges a round."""
         return RoundRules(
             seed=self.run.seed,
@@ -170,6 +170,7 @@ class RunConfig(Section, frozen=True):
             deadline_s=self.round.deadline_s,
             max_exchange_s=self.round.max_exchange_s,
             max_failed_rounds=self.round.max_failed_rounds,
+            others_may_come=mode == "serve",
         )
 
     def spec(self, run_id: str, classes: Sequence[str]) -> RunSpec:

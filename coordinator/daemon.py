@@ -92,7 +92,7 @@ class Coordinator:
         links = Links(record.standing.links, lambda route: self._door.counters(route))
         self._ledger = Ledger(spec, self._method, links)
         self._meter = Meter(record, self._ledger, links, config.transport.is_encrypted)
-        self._rounds = Rounds(config.round_rules(len(self._method.exchanges)), record.standing.position)
+        self._rounds = Rounds(config.round_rules(len(self._method.exchanges), record.mode), record.standing.position)
         plain = msgspec.to_builtins(spec)
         self._half = ServerHalf(
             plain, modules, record.folder.log_path, config.training.threads, config.round.max_exchange_s, spare

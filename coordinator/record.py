@@ -68,7 +68,7 @@ class RunRecord:
         """
         self.folder = folder
         self.display = display
-        self._mode = mode
+        self.mode = mode
         self._in_memory = config.run.store == "memory"
         self._loop: asyncio.AbstractEventLoop | None = None
         self._on_failed: Callable[[StoreError], None] = lambda error: None
@@ -392,7 +392,7 @@ class RunRecord:
         known = {name: max(peaks.get(name) or 0, self._peaks.get(name) or 0) or None for name in names}
         self._put_links(ledger.links_at_leaving())
         marks = {"batched": True} if self.is_batched else {}
-        self.summary = {**ledger.summary(self._mode, known, versions), **marks, "outcome": outcome, "reason": reason}
+        self.summary = {**ledger.summary(self.mode, known, versions), **marks, "outcome": outcome, "reason": reason}
         self.folder.write_summary(self.summary)
 
 

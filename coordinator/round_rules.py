@@ -8,7 +8,10 @@ import msgspec
 
 
 class RoundRules(msgspec.Struct, frozen=True):
-    """The settings that decide when an exchange closes; times in seconds."""
+    """The settings that decide when an exchange closes; times in seconds.
+
+    `others_may_come`: whether anybody but the `num_clients` can take the place of one who was left out.
+    """
 
     seed: int
     num_rounds: int
@@ -20,6 +23,7 @@ class RoundRules(msgspec.Struct, frozen=True):
     deadline_s: float
     max_exchange_s: float
     max_failed_rounds: int
+    others_may_come: bool = True
 
 
 class Position(msgspec.Struct, frozen=True):

@@ -6,7 +6,8 @@ A run is rounds 1..num_rounds, a round is exchanges 0..num_exchanges-1, and afte
 exchange (index num_exchanges) that everybody ready takes part in and that cannot fail.
 
     WAITING      fewer than `min_available_clients` are ready, or than there can be without those who were left out;
-                 the round opens when they are, or fails after `max_exchange_s` of waiting
+                 the round opens when they are, or fails after `max_exchange_s` of waiting; at once where there can be
+                 no quorum any more, as so many were left out and no others can come
     CONFIGURING  the server half is asked for the downlink
     COLLECTING   the cohort has its tasks; updates are accepted until nobody is waited for any more, or the exchange
                  must close
@@ -169,7 +170,7 @@ class Rounds:
         if self.phase is Phase.COLLECTING:
             return self._closes_at()
         if self.phase is Phase.WAITING and self._waiting_since is not None:
-            return self._waiting_since + (self.rules.max_exchange_s if self.conclusion() is None else RETURN_S)
+            return self._waiting_since + self._wait_s()
         return None
 
     def waits_until(self) -> float | None:
@@ -280,15 +281,24 @@ class Rounds:
         if self._waiting_since is None:
             self._waiting_since = at
         ended = self.conclusion()
-        if ended is not None:
-            return self._over(ended) if self._is_told or at >= self._waiting_since + RETURN_S else []
-        if at < self._waiting_since + self.rules.max_exchange_s:
+        if ended is not None and self._is_told:
+            return self._over(ended)
+        if at < self._waiting_since + self._wait_s():
             return []
+        if ended is not None:
+            return self._over(ended)
         if self._resumed or self.evaluating:
             self._gathered = True
             return self._open_round(at)
         self._waiting_since = None
         return self._fail(f"{len(self.ready)} of {self.num_needed} clients (min_available_clients)")
+
+    def _wait_s(self) -> float:
+        """Return how long clients are waited for."""
+        if self.conclusion() is not None:
+            return RETURN_S
+        is_hopeless = not self.rules.others_may_come and self.num_needed > self.rules.num_clients - len(self.left_out)
+        return 0.0 if is_hopeless and not self._resumed and not self.evaluating else self.rules.max_exchange_s
 
     def _closes_at(self) -> float:
         """Return when the exchange must close: absolute with a quorum, put off by progress below it."""

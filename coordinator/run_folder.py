@@ -36,6 +36,24 @@ class _Told(msgspec.Struct):
     method: _MethodTold
 
 
+class _Figures(msgspec.Struct):
+    """What every `summary.json` says, and whoever reads one goes by."""
+
+    run_id: str
+    mode: str
+    num_rounds: int
+    rounds_completed: int
+    num_clients: int
+    accuracy: dict[str, Any]
+    accuracy_by_rule: dict[str, dict[str, Any]]
+    uplink: dict[str, int | None]
+    downlink: dict[str, int | None]
+    round_s: dict[str, float | None]
+    coordination_s: dict[str, float | None]
+    memory: dict[str, int | None]
+    updates: dict[str, int]
+
+
 class RunFolder:
     """The paths of one run; make one with `create` or `open`."""
 
@@ -201,13 +219,12 @@ class RunFolder:
             ConfigError: the file is damaged.
         """
         try:
-            content = json.loads(self.summary_path.read_text(encoding="utf-8"))
+            content: dict[str, Any] = json.loads(self.summary_path.read_text(encoding="utf-8"))
+            msgspec.convert(content, _Figures)
         except FileNotFoundError:
             return {}
-        except ValueError as error:
+        except ValueError as error:  # what msgspec raises is one
             raise ConfigError(f"{self.summary_path}: expected the figures of a run: {error}; delete it") from None
-        if not isinstance(content, dict):
-            raise ConfigError(f"{self.summary_path}: expected the figures of a run, got {content!r:.40}; delete it")
         return content
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:

@@ -47,13 +47,14 @@ def _parser() -> argparse.ArgumentParser:
     run.set_defaults(command=_run)
     _add_settings(run)
     run.add_argument("--once", action="store_true", help="exit at the end of the first run, do not wait for the next")
-    run.add_argument("--allow-open-keys", action="store_true", help="take a key file that others may read")
+    _add_allow_open_keys(run)
     run.add_argument("--key-from-stdin", action="store_true", help=argparse.SUPPRESS)
     run.add_argument("--lifeline", type=int, metavar="FD", help=argparse.SUPPRESS)
     keys = commands.add_parser("keys", help="make this device's keys").add_subparsers(metavar="COMMAND", required=True)
     init = keys.add_parser("init", help="make keys unless there are some, and print the command that enrolls them")
     init.set_defaults(command=_keys_init)
     _add_settings(init)
+    _add_allow_open_keys(init)
     export = commands.add_parser("export", help="write the model of the last finished run as an ONNX file, and test it")
     export.set_defaults(command=_export)
     _add_settings(export)
@@ -75,7 +76,7 @@ def _add_doctor(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=_doctor)
     _add_settings(parser, required=False)
     parser.add_argument("--coordinator", metavar="ADDR", help="its host:port, if it is not that of the settings")
-    parser.add_argument("--allow-open-keys", action="store_true", help="take a key file that others may read")
+    _add_allow_open_keys(parser)
     parser.add_argument("--format", choices=["text", "json"], default="text", help="default: text")
 
 
@@ -85,6 +86,10 @@ def _add_settings(parser: argparse.ArgumentParser, required: bool = True) -> Non
     what = "the settings, such as client.toml"
     parser.add_argument("--config", type=Path, metavar="FILE", required=required, help=what)
     parser.add_argument("--set", action="append", default=[], metavar="TABLE.KEY=VALUE", help="override one setting")
+
+
+def _add_allow_open_keys(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--allow-open-keys", action="store_true", help="take a key file that others may read")
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -104,7 +109,7 @@ def _keys_init(args: argparse.Namespace) -> int:
     from edge_client.config import load
     from edge_client.keys import init
 
-    print(init(load(args.config, args.set)))
+    print(init(load(args.config, args.set), args.allow_open_keys))
     return ExitCode.FINISHED
 
 

@@ -36,10 +36,10 @@ def load_keys(config: ClientConfig, allow_open: bool, from_stdin: bool) -> Keys 
     return Keys(own, config.coordinator.public_key)
 
 
-def init(config: ClientConfig) -> str:
+def init(config: ClientConfig, allow_open: bool = False) -> str:
     """Make this device's keys unless it has some; return the command that enrolls it."""
     try:
-        own = keep_secret(_path(config))
+        own = keep_secret(_path(config), allow_open)
     except KeyFileError as error:
         raise ConfigError(str(error)) from None
     return f"coordinator keys enroll {config.client.id} {own.public}"

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from coordinator.config import load
 from coordinator.run_folder import RunFolder
@@ -31,6 +32,14 @@ def never() -> None:
 
 def unexpected(error: StoreError) -> None:
     raise error
+
+
+def figures(**more: Any) -> dict[str, Any]:
+    """Return a run's figures: what every summary says, of no rounds, and more."""
+    told: dict[str, Any] = {"run_id": "run", "mode": "serve"}
+    told |= dict.fromkeys(("num_rounds", "rounds_completed", "num_clients"), 0)
+    tables = ("accuracy", "accuracy_by_rule", "uplink", "downlink", "round_s", "coordination_s", "memory", "updates")
+    return {**told, **{table: {} for table in tables}, **more}
 
 
 class Failures(list[StoreError]):

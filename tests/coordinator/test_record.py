@@ -25,7 +25,7 @@ from coordinator.start import Start
 from coordinator.stored import StoredPosition, read_position
 from models import methods
 from models.spec import ConfigError
-from tests.coordinator.stores import unexpected
+from tests.coordinator.stores import figures, unexpected
 from wire.encoding import Packed, encode, pack
 from wire.messages import Ready, Update
 from wire.payload import Payload
@@ -219,7 +219,7 @@ def test_the_metrics_hold_what_became_durable_and_nothing_else(folder: RunFolder
 
 def test_the_peaks_of_earlier_processes_count(folder: RunFolder) -> None:
     """The summary of an earlier process is gone while the run goes on."""
-    folder.write_summary({"memory": {"client_peak_rss_bytes": 1 << 40, "trainer_peak_rss_bytes": None}})
+    folder.write_summary(figures(memory={"client_peak_rss_bytes": 1 << 40, "trainer_peak_rss_bytes": None}))
     config = load(folder.config_path, [])
     spec = config.spec("run", ["a", "b"])
 

@@ -14,7 +14,7 @@ from coordinator.resume import last_run, take_up
 from coordinator.run_folder import RunFolder
 from coordinator.store import Store
 from models.spec import ConfigError
-from tests.coordinator.stores import call, stored_run, unexpected
+from tests.coordinator.stores import call, figures, stored_run, unexpected
 
 
 @pytest.fixture(autouse=True)
@@ -128,7 +128,7 @@ def test_the_last_run_of_the_same_settings_is_found_over_or_not(tmp_path: Path) 
     runs = [stored_run(tmp_path, "serve", f"run.seed={seed}") for seed in (1, 1, 2)]
     for age_s, folder in enumerate(reversed(runs)):
         os.utime(folder.config_path, (1e9 - age_s, 1e9 - age_s))
-    runs[1].write_summary({"outcome": "finished"})
+    runs[1].write_summary(figures(outcome="finished"))
     config = load(None, [f"run.dir={tmp_path}", "run.seed=1"])
     assert last_run(config, "serve") == runs[1].path
 

@@ -14,10 +14,12 @@ from coordinator.round_events import (
     FailRound,
     Restored,
     SendTask,
+    Ticked,
     UpdateArrived,
 )
+from coordinator.round_rules import Position
 from coordinator.rounds import Phase
-from tests.coordinator.round_driver import DEADLINE_S, Run, refused, tasks
+from tests.coordinator.round_driver import DEADLINE_S, MAX_EXCHANGE_S, Run, refused, tasks
 
 
 def test_a_late_joiner_takes_part_from_the_next_round_on() -> None:
@@ -88,6 +90,25 @@ def test_a_quorum_is_waited_for_whoever_is_left_out() -> None:
         run.feed(ClientGone, client, for_good=True)
     assert run.rounds.phase is Phase.WAITING
     assert run.rounds.num_needed == 2
+
+
+def test_where_no_others_can_come_a_round_that_can_have_no_quorum_is_not_waited_for() -> None:
+    run = Run(others_may_come=False)
+    run.ready("a")
+    run.feed(ClientGone, "b", for_good=True)
+    assert run.rounds.next_wakeup() == MAX_EXCHANGE_S
+    run.feed(ClientGone, "c", for_good=True)
+    assert run.rounds.next_wakeup() == 0.0
+    (failed,) = run.feed(Ticked)
+    assert failed == FailRound(1, "1 of 2 clients (min_available_clients)")
+
+
+def test_the_last_evaluation_needs_no_quorum_and_waits_for_those_who_are_to_come() -> None:
+    run = Run(Position(next_round=4, base=3), others_may_come=False)
+    run.ready("a")
+    for client in "bc":
+        run.feed(ClientGone, client, for_good=True)
+    assert run.rounds.next_wakeup() == MAX_EXCHANGE_S
 
 
 def test_of_all_left_out_a_round_fails_at_once() -> None:

@@ -10,6 +10,7 @@ import pytest
 from coordinator.config import RunConfig, load
 from coordinator.run_folder import RunFolder, run_token
 from models.spec import ConfigError
+from tests.coordinator.stores import figures
 
 NOW = "20260131-235959"
 
@@ -133,12 +134,12 @@ def test_a_summary_replaces_the_last_one(tmp_path: Path) -> None:
 def test_the_summary_of_a_run_that_goes_on_is_taken_away(tmp_path: Path) -> None:
     folder = RunFolder.create(config(tmp_path), NOW)
     assert folder.read_summary() == folder.take_summary() == {}
-    folder.write_summary({"outcome": "interrupted"})
-    assert folder.read_summary() == folder.take_summary() == {"outcome": "interrupted"}
+    folder.write_summary(figures(outcome="interrupted"))
+    assert folder.read_summary() == folder.take_summary() == figures(outcome="interrupted")
     assert not folder.summary_path.exists()
 
 
-@pytest.mark.parametrize("content", ["[]", "{"])
+@pytest.mark.parametrize("content", ["[]", "{", '{"accuracy": 1}', json.dumps(figures(uplink=0))])
 def test_a_damaged_summary_is_named(tmp_path: Path, content: str) -> None:
     folder = RunFolder.create(config(tmp_path), NOW)
     folder.summary_path.write_text(content)

@@ -18,7 +18,7 @@ from coordinator.service.queue import RUNS, Entry, Queue
 from coordinator.status import CLEAR, format_status, read_status, watch
 from models.spec import ConfigError
 from tests.coordinator.report.runs import RecordedRun
-from tests.coordinator.stores import stored_run
+from tests.coordinator.stores import figures, stored_run
 
 
 class Terminal(io.StringIO):
@@ -100,7 +100,7 @@ def test_a_run_that_has_used_up_its_rounds_cannot_go_on(tmp_path: Path) -> None:
 
 def test_a_run_whose_service_was_stopped_in_order_goes_on_with_it(tmp_path: Path) -> None:
     folder = stored_run(tmp_path / RUNS, "serve")
-    folder.write_summary({"outcome": "interrupted", "reason": "stopped by SIGTERM"})
+    folder.write_summary(figures(outcome="interrupted", reason="stopped by SIGTERM"))
     Queue(tmp_path).put(Entry(folder.run_id, "running"))
     status = read_status(folder.path)
     assert (status["state"], status["outcome"]) == ("killed", None)
@@ -123,7 +123,7 @@ def test_a_queued_run_waits_in_the_words_of_its_service(
     folder = stored_run(tmp_path / RUNS, "serve")
     if not has_begun:
         folder.store_path.unlink()
-    folder.write_summary({"outcome": "interrupted"})
+    folder.write_summary(figures(outcome="interrupted"))
     Queue(tmp_path).put(Entry(folder.run_id, "queued"))
     assert read_status(folder.path)["waits_for"] is None  # its service does not run
     waiting = RunState(folder.run_id, str(folder.path), "fedproto", "queued", told="waiting for clients 3/10")

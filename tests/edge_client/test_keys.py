@@ -64,6 +64,8 @@ def test_a_secret_file_that_others_may_read_is_refused_unless_that_is_allowed() 
     with pytest.raises(ConfigError, match="got mode 640; chmod 600 "):
         load_keys(settings, False, False)
     assert load_keys(settings, True, False) is not None
+    assert cli.main(["keys", "init", "--config", "client.toml"]) == ExitCode.BAD_CONFIG
+    assert cli.main(["keys", "init", "--config", "client.toml", "--allow-open-keys"]) == ExitCode.FINISHED
 
 
 def test_a_secret_key_may_come_through_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:

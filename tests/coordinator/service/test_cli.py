@@ -12,7 +12,7 @@ from coordinator import cli, client_api
 from coordinator.service.orders import RunState
 from coordinator.service.queue import FILE, Entry, Queue
 from models.spec import ConfigError
-from tests.coordinator.stores import stored_run
+from tests.coordinator.stores import figures, stored_run
 from wire.exit_codes import ExitCode
 
 STATES = [
@@ -110,7 +110,7 @@ def test_a_log_is_followed_until_its_run_is_over(
     def pass_time(seconds: float) -> None:
         with folder.log_path.open("a") as log:
             log.write("over\n")
-        folder.write_summary({"outcome": "finished"})
+        folder.write_summary(figures(outcome="finished"))
 
     monkeypatch.setattr("time.sleep", pass_time)
     assert cli.main(["log", str(folder.path), "--follow"]) == ExitCode.FINISHED
@@ -132,7 +132,7 @@ def test_the_log_of_a_run_that_was_stopped_is_followed_once_it_is_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = stored_run(tmp_path / "runs", "serve")
-    folder.write_summary({"outcome": "interrupted"})
+    folder.write_summary(figures(outcome="interrupted"))
     queue = Queue(tmp_path)
     queue.put(Entry(folder.run_id))
 

@@ -14,6 +14,7 @@ from coordinator.service.queue import Entry, Queue
 from coordinator.service.settings import ServiceConfig
 from models.spec import ConfigError
 from tests.coordinator.service.in_process import settings, standing
+from tests.coordinator.stores import figures
 
 
 @pytest.fixture
@@ -93,7 +94,7 @@ def test_a_run_whose_service_was_killed_before_its_report_was_made_has_one(
 ) -> None:
     run = left(settings(folder))
     Queue(folder).put(Entry(run.run_id, "running"))
-    run.write_summary({"outcome": "finished"})
+    run.write_summary(figures(outcome="finished"))
     reported: list[str] = []
     monkeypatch.setattr(Service, "_leave_behind", lambda service, plan: reported.append(plan.folder.run_id))
 
