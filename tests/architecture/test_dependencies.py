@@ -20,7 +20,7 @@ SMALL_HOUSE = (
     "models/__init__.py", "models/training.py",
     "coordinator/__init__.py", "coordinator/rounds.py", "coordinator/membership.py", "coordinator/grants.py",
     "coordinator/store.py", "edge_client/__init__.py", "edge_client/session.py", "edge_client/link.py",
-    "edge_client/reconnect.py",
+    "edge_client/reconnect.py", "edge_client/waiting.py",
 )  # fmt: skip
 """The least tree that the contracts can be run on."""
 
