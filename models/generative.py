@@ -87,6 +87,21 @@ class GenerativePrototypes:
         weights: np.ndarray = of_class / of_class.sum()
         return weights
 
+    def moments(
+        self, scale: float = 1.0, weighting: Literal["counts", "equal"] = "counts"
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean and variance, float64 [D], of the features that `sample` draws with these arguments."""
+        of_class = zip(self.classes, self.class_weights(weighting), strict=True)
+        weights_N = sum(weight * self.client_weights(label) for label, weight in of_class)
+        mean_D = weights_N @ self._means_ND
+        within_ND = scale * (self._variances_ND + _MIN_VARIANCE)
+        return mean_D, weights_N @ (within_ND + np.square(self._means_ND - mean_D))
+
+    def standardized(self, mean_D: np.ndarray, deviation: float) -> GenerativePrototypes:
+        """Return the mixture of the same features less a mean, over a deviation."""
+        means_ND, variances_ND = (self._means_ND - mean_D) / deviation, self._variances_ND / deviation**2
+        return GenerativePrototypes(means_ND, variances_ND, self._class_of_row, self._counts)
+
     def sample(
         self,
         num: int,

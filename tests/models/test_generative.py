@@ -59,6 +59,22 @@ def test_draws_have_the_moments_of_the_mixture() -> None:
     assert (np.abs(shares - weights) < 3 * np.sqrt(weights * (1 - weights) / len(labels))).all()
 
 
+def test_the_moments_of_all_that_is_drawn() -> None:
+    features, _ = mixture().sample(200_000, np.random.default_rng(1), 3.0, "equal")
+    mean_D, variance_D = mixture().moments(3.0, "equal")
+    assert mean_D == pytest.approx(CLASS_MEANS.mean(axis=0))
+    assert features.mean(axis=0) == pytest.approx(mean_D, abs=0.02)
+    assert features.var(axis=0) == pytest.approx(variance_D, rel=0.02)
+
+
+def test_a_standardized_mixture_draws_the_same_features_less_a_mean_over_a_deviation() -> None:
+    plain, labels = mixture().sample(50, np.random.default_rng(2))
+    mean_D = np.array([1.0, -2.0])
+    drawn, same_labels = mixture().standardized(mean_D, 4.0).sample(50, np.random.default_rng(2))
+    assert (same_labels == labels).all()
+    assert drawn == pytest.approx((plain - mean_D) / 4, abs=1e-5)
+
+
 def test_draws_are_float32_in_random_order_and_repeat() -> None:
     (one, labels), (other, _) = (mixture().sample(50, np.random.default_rng(1)) for _ in range(2))
     assert (one.dtype.name, labels.dtype.name) == ("float32", "int64")

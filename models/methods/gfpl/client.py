@@ -88,10 +88,11 @@ class GfplClient(Client):
         return self.config.dual_classifier or "etf" not in rule
 
     def predict(self, rule: str, features_BD: torch.Tensor) -> torch.Tensor:
-        """Predict by head, fixed classifier or the sum of both, over all classes or the client's own."""
-        scores_BC = self._scores(rule.removeprefix(_OWN), features_BD)
+        """Predict by head, fixed classifier or the sum of both, over all classes seen so far or the client's own."""
+        num_seen = self.context.num_seen
+        scores_BC = self._scores(rule.removeprefix(_OWN), features_BD)[:, :num_seen]
         if rule.startswith(_OWN):
-            held = torch.from_numpy(self.context.class_counts > 0).to(scores_BC.device)
+            held = torch.from_numpy(self.context.class_counts[:num_seen] > 0).to(scores_BC.device)
             scores_BC = scores_BC.masked_fill(~held, -torch.inf)
         best = scores_BC.max(dim=1)
         return best.indices.masked_fill(best.values == -torch.inf, -1)

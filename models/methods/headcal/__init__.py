@@ -15,7 +15,9 @@ Each client also trains a head of its own, by cross-entropy on its own samples a
 not touch it.
 
 Deviations: covariances are diagonal; clients stay apart in the mixture, where the paper pools each class into one
-Gaussian; the extractor is frozen from the start, where the paper calibrates after federated training. A class that no
+Gaussian; the extractor is frozen from the start, where the paper calibrates after federated training; the head is
+trained on drawn features less their mean and over their deviation, which then become part of it, so that one learning
+rate does for extractors whose features are small or far from 0. A class that no
 client has two samples of is not in the head, and never predicted by it.
 """
 

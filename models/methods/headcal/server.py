@@ -64,8 +64,17 @@ class HeadcalServer(Server):
         """Train the head from zeros, and return the last epoch's loss."""
         mixture = self._gaussians.mixture(range(self.spec.num_classes))
         assert mixture is not None
-        head_CH = np.zeros((self.spec.num_classes, self.spec.model.feature_dim + 1), np.float32)
+        mean_D, variance_D = mixture.moments(self.config.variance_scale, self.config.class_weighting)
+        deviation = float(np.sqrt(variance_D.mean()))
+        zeros_CH = np.zeros((self.spec.num_classes, self.spec.model.feature_dim + 1), np.float32)
         draws = partial(seeding.generator, self.spec.seed, "server", round, "rebalancing")
-        self._head_CH, loss = rebalance_rows(head_CH, mixture, self.config, draws)
+        head_CH, loss = rebalance_rows(zeros_CH, mixture.standardized(mean_D, deviation), self.config, draws)
+        self._head_CH = of_plain_features(head_CH, mean_D, deviation)
         self._counts = mixture.class_counts(self.spec.num_classes)
         return loss
+
+
+def of_plain_features(head_CH: np.ndarray, mean_D: np.ndarray, deviation: float) -> np.ndarray:
+    """Return the head [C, D + 1] that scores features as this one scores them less a mean, over a deviation."""
+    weights_CD = head_CH[:, :-1] / deviation
+    return np.concatenate([weights_CD, head_CH[:, -1:] - weights_CD @ mean_D[:, None]], axis=1).astype(np.float32)

@@ -10,14 +10,15 @@ the head on features drawn from the Gaussians of all classes so far, first a cla
 those of old tasks stay as they were sent last.
 
 Deviations. As in the authors' code: keys and values of the prompt join after the projections and are 100 rows each;
-covariances are diagonal; the unbiased variance of a class needs two samples, so a class with one has no Gaussian.
-Other than there: the prompt begins from a normal distribution of 0.02 (from zeros all its rows stay equal); features
-of the statistics are normalised as at evaluation; the loss of Eq. (7) is the plain cross-entropy (`logit_norm = 0.1`:
-over logits of norm 10); classes are drawn by their samples (`class_weighting = "equal"`: evenly). With
-`rebalance_current` alone or `rebalance_old` alone only the rows of those classes are trained, against each other.
-Images are not augmented. The optimizer is the run's own and new in each round; the paper has Adam, 3e-3, `clip_norm =
-1`, 5 epochs of batches of 16 and 5 rounds a task. Rows of the head that no task has trained stand at zero once there
-is a global model. A class that no client has two samples of is neither drawn nor a class of the rebalancing.
+covariances are diagonal; features are drawn anew in each epoch of the rebalancing, where Algorithm 1 draws once; the
+unbiased variance of a class needs two samples, so a class with one has no Gaussian. Other than there: the prompt begins
+from a normal distribution of 0.02 (from zeros all its rows stay equal); features of the statistics are normalised as at
+evaluation; the loss of Eq. (7) is the plain cross-entropy (`logit_norm = 0.1`: over logits of norm 10); classes are
+drawn by their samples (`class_weighting = "equal"`: evenly). With `rebalance_current` alone or `rebalance_old` alone
+only the rows of those classes are trained, against each other. Images are not augmented. The optimizer is the run's own
+and new in each round; the paper has Adam, 3e-3, 5 epochs of batches of 16 and 5 rounds a task, and its code clips
+gradients (`clip_norm = 1`). Rows of the head that no task has trained stand at zero once there is a global model. A
+class that no client has two samples of is neither drawn nor a class of the rebalancing.
 
 The backbone never travels. Where `[model] weights` names a file, the server half makes its digest a run constant: a
 client whose own differs stops, and its updates name the digest. Without a file the backbone follows from the run's

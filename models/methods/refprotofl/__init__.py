@@ -23,7 +23,11 @@ down, clients train with them (Algorithm 5), and the entries of the adapter that
 - The first adapter is drawn from the run's seed by both sides and does not travel, nor does the clients' backbone.
 - The means of Eq. (14) and (15) may be trimmed means or medians over the clients (`aggregation`, see `models.robust`);
   the adapter, whose entries come from other clients each, is averaged as ever.
-- A client without train samples sends neither prototypes nor adapter.
+- A client without train samples sends neither prototypes nor adapter. One that has some sends at least one entry of the
+  adapter: a budget of nothing, with which nobody would learn from another, is refused.
+- The run's own settings hold for the rest: each client is tested on its own samples (`[evaluation] test = "global"`: on
+  all), and `[model] norm = "group"` takes the place of batch normalisation, whose statistics would not travel, where
+  the backbone has that choice.
 """
 
 from __future__ import annotations
@@ -37,7 +41,7 @@ import numpy as np
 from models import seeding
 from models.methods.api import Exchange, Facts, Method
 from models.robust import Aggregation, check_aggregation
-from models.spec import ConfigError, NotNegativeReal, Positive, RunSpec, Section
+from models.spec import NotNegativeReal, Positive, RunSpec, Section
 from wire.payload import Record, RecordError, class_ids, counts, indices, values
 
 
@@ -45,13 +49,14 @@ class Config(Section, frozen=True):
     """The two parts of the method, each of which can be left out, and their settings.
 
     `erpa` aligns features with anchors, by the weight lambda, `anchor_weight`, of Eq. (19). `apud` sends `budget`
-    entries of the adapter, a number of them or below 1 a share, as a `delta` or as the `value` itself; without it all
-    are sent. `adapter_dim` is the width m of the adapter's features, and `aggregation` how anchors are made.
+    entries of the adapter, a number of them (all, where it has no more) or, with a point, a share, as a `delta` or as
+    the `value` itself; without it all are sent. `adapter_dim` is the width m of the adapter's features, and
+    `aggregation` how anchors are made.
     """
 
     erpa: bool = True
     apud: bool = True
-    budget: Positive | Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.1
+    budget: Positive | Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.1
     payload: Literal["delta", "value"] = "delta"
     anchor_weight: NotNegativeReal = 0.01
     adapter_dim: Positive = 128
@@ -63,19 +68,12 @@ class Config(Section, frozen=True):
         return self.erpa and self.anchor_weight > 0
 
     def num_sent(self, adapter_size: int) -> int:
-        """Return how many entries of the adapter a client sends.
-
-        Raises:
-            ConfigError: the budget is larger than the adapter.
-        """
+        """Return how many entries of the adapter a client sends, at least 1."""
         if not self.apud:
             return adapter_size
-        wanted = self.budget if self.budget >= 1 else max(1, round(self.budget * adapter_size))
-        if wanted > adapter_size:
-            raise ConfigError(
-                f"[method] budget = {self.budget}: expected at most {adapter_size}, the entries of the adapter"
-            )
-        return int(wanted)
+        if isinstance(self.budget, float):
+            return max(1, round(self.budget * adapter_size))
+        return min(self.budget, adapter_size)
 
 
 @dataclass(frozen=True)
@@ -135,12 +133,6 @@ def initial_adapter(spec: RunSpec, config: Config) -> np.ndarray:
     return np.concatenate(drawn).astype(np.float32)
 
 
-def _check(spec: RunSpec, config: Config) -> None:
-    """Refuse a budget that is larger than the adapter, and an aggregation without enough clients."""
-    check_aggregation(spec, config)
-    config.num_sent(adapter_size(config, spec.model.feature_dim, spec.num_classes))
-
-
 def _adapter_size(facts: Facts) -> int:
     return adapter_size(facts.config, facts.feature_dim, facts.num_classes)
 
@@ -181,7 +173,7 @@ METHODS = (
         client="models.methods.refprotofl.client:RefProtoFLClient",
         default_rule="global_adapter",
         global_rules=("global_adapter",),
-        check=_check,
+        check=check_aggregation,
         net="models.methods.refprotofl.nets:with_adapter",
         public_per_class=20,
     ),

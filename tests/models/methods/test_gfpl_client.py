@@ -1,5 +1,6 @@
 """The client half of GFPL: its losses, retraining, mixtures and accuracy rules, worked out by hand."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -200,6 +201,15 @@ FEATURES = torch.tensor([[2.0, 1.0], [0.1, -3.0], [-5.0, -0.1]])
 def test_rules_by_hand(rule: str, expected: list[int]) -> None:
     """Logits of (2, 1) are 0, 2, 1, 0, and its cosines 0.89, 0.45, -0.89, -0.45; classes 0 and 3 are the client's."""
     assert client().predict(rule, FEATURES).tolist() == expected
+
+
+@pytest.mark.parametrize("rule", ["head", "etf", "head_etf", "own_head", "own_etf", "own_head_etf"])
+def test_no_rule_predicts_a_class_that_is_yet_to_come(rule: str) -> None:
+    """The best of all is class 3 for (0.1, -3) by each rule of the fixed classifier, and 1 by the head for (2, 1)."""
+    made = client()
+    made.context.num_seen = 1
+    predict = made.predict_by_head if rule == "head" else partial(made.predict, rule)
+    assert predict(FEATURES).tolist() == [0, 0, 0]
 
 
 def test_what_cannot_say_predicts_no_class() -> None:

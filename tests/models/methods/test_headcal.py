@@ -11,7 +11,7 @@ from models.methods.api import RoundFailedError, Update
 from models.methods.headcal import Downlink, Uplink
 from models.methods.headcal.global_head import GlobalHead, statistics
 from models.methods.headcal.nets import Frozen
-from models.methods.headcal.server import HeadcalServer
+from models.methods.headcal.server import HeadcalServer, of_plain_features
 from models.privacy import Release
 from models.spec import ConfigError, ModelConfig, PrivacyConfig
 from tests.models.federation import Federation
@@ -47,6 +47,25 @@ def test_one_sided_clients_make_a_head_for_all_their_classes() -> None:
     head.install(made.configure(2, "statistics"))  # type: ignore[arg-type]
     assert head.rule().predict(CORNERS).tolist() == [0, 1, 2]
     assert made.arrays()["head_counts"].tolist() == [9, 2, 2, 0]
+
+
+@pytest.mark.parametrize(("scale", "offset"), [(1e-3, 0.0), (1.0, 100.0), (1e3, -1e4)])
+def test_features_may_be_small_large_or_far_from_0(scale: float, offset: float) -> None:
+    """An extractor that nobody has trained may give any; one learning rate does for all of them."""
+    made, sent = server(), update("a", [0, 1, 2] * 4).record
+    moved = Uplink(sent.means * scale + np.float32(offset), sent.variances * scale**2, sent.counts, sent.classes)
+    made.aggregate(1, "statistics", iter([Update("a", 12, moved)]))
+    head = GlobalHead(2)
+    head.install(made.configure(2, "statistics"))  # type: ignore[arg-type]
+    assert head.rule().predict(CORNERS * scale + offset).tolist() == [0, 1, 2]
+
+
+def test_a_head_of_standardized_features_scores_plain_ones_alike() -> None:
+    head_CH, mean_D = np.array([[1.0, 2.0, 3.0], [-1.0, 0.5, 0.0]], np.float32), np.array([5.0, -7.0])
+    plain = np.array([[1.0, 4.0], [-3.0, 2.0]])
+    made_CH = of_plain_features(head_CH, mean_D, 2.0)
+    scores = ((plain - mean_D) / 2) @ head_CH[:, :-1].T + head_CH[:, -1]
+    assert plain @ made_CH[:, :-1].T + made_CH[:, -1] == pytest.approx(scores, rel=1e-6)
 
 
 def test_a_client_that_stays_away_is_not_forgotten() -> None:

@@ -252,6 +252,11 @@ def test_the_size_of_the_papers_adapter() -> None:
     assert Config(budget=0.001).num_sent(10) == 1
 
 
+def test_a_budget_of_all_entries_or_more_is_the_whole_adapter() -> None:
+    assert [Config(budget=budget).num_sent(10) for budget in (10, 11, 10**9, 1.0)] == [10] * 4
+    assert Config(budget=1).num_sent(10) == 1
+
+
 @pytest.mark.parametrize(("value_dtype", "entry_bytes"), [("f32", 4), ("f16", 2)])
 def test_a_tenth_of_the_papers_adapter_costs_its_values_and_the_entropy_of_the_set(
     value_dtype: str, entry_bytes: int
@@ -334,18 +339,10 @@ def test_positions_that_are_no_set_cannot_be_sent(positions: list[int], text: st
     [
         (0, "budget = 0: expected"),
         (-1, "budget = -1: expected"),
-        (1.0, "budget = 1.0: expected"),
         (1.5, "budget = 1.5: expected"),
         (0.0, "budget = 0.0: expected"),
     ],
 )
-def test_a_budget_of_nothing_or_of_more_than_all_is_refused(budget: float, text: str) -> None:
+def test_a_budget_of_nothing_or_of_a_share_above_all_is_refused(budget: float, text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         methods.read_config(METHOD, {"budget": budget})
-
-
-def test_a_budget_beyond_the_adapter_is_refused_by_both_halves() -> None:
-    for make in (METHOD.make_server, METHOD.make_client):
-        make(spec_of(), Config(adapter_dim=1, budget=SIZE))
-        with pytest.raises(ConfigError, match=r"\[method\] budget = 7: expected at most 6, the entries of the adapter"):
-            make(spec_of(), Config(adapter_dim=1, budget=SIZE + 1))

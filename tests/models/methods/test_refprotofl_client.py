@@ -250,8 +250,9 @@ def test_without_both_parts_the_adapter_is_averaged_whole(payload: str) -> None:
     assert not np.array_equal(backbones[0], backbones[1])
 
 
-def test_a_budget_of_all_entries_is_as_good_as_no_dropping() -> None:
-    whole, none = federation(budget=adapter_size(Config(adapter_dim=8), 16, 4)), federation(apud=False)
+@pytest.mark.parametrize("budget", [adapter_size(Config(adapter_dim=8), 16, 4), 10**6, 1.0])
+def test_a_budget_of_all_entries_is_as_good_as_no_dropping(budget: float) -> None:
+    whole, none = federation(budget=budget), federation(apud=False)
     for run in (whole, none):
         run.round(1)
         run.round(2)
