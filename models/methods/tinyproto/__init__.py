@@ -10,7 +10,8 @@ Deviations:
 
 - Masks: the paper asks for the largest Hamming distance and its code searches among random masks of whole blocks. Here
   each class takes the s features that the classes before it have used least, at random among equals. The mean distance
-  is then the largest possible, for every s. The masks belong to the server half's state, whose prototypes need them.
+  is then the largest possible, for every s; the smallest varies with the seed, and each aggregate tells it
+  (`smallest_mask_distance`). The masks belong to the server half's state, whose prototypes need them.
 - APS sums over clients, as the authors' code does: with the mean of Eq. (10) as printed the targets are |N_j| times too
   small for the paper's values of mu (`aps_aggregation = "mean"`). N_j are the clients that sent class j.
 - mu is K / N unless the config names it, N the train samples of the clients that were there when the run began. Then

@@ -11,6 +11,8 @@ from models.methods.tinyproto import Config, Masks, kept_dim
 from models.spec import ConfigError, RunSpec
 from wire.payload import Payload
 
+_ROWS_AT_A_TIME = 256
+
 
 def draw_masks(seed: int, num_classes: int, feature_dim: int, prototype_dim: int) -> np.ndarray:
     """Return the features that each class keeps, int64 [C, S] and ascending in each row, equal in every process.
@@ -26,6 +28,19 @@ def draw_masks(seed: int, num_classes: int, feature_dim: int, prototype_dim: int
         kept_S[:] = np.sort(in_order[:prototype_dim])
         uses_D[kept_S] += 1
     return kept_CS
+
+
+def smallest_distance(kept_CS: np.ndarray, feature_dim: int) -> int:
+    """Return the smallest Hamming distance between two classes' masks; of one class alone 2 S, as of disjoint ones."""
+    num_classes, num_kept = kept_CS.shape
+    masks_CD = np.zeros((num_classes, feature_dim), np.float32)
+    np.put_along_axis(masks_CD, kept_CS, 1.0, axis=1)
+    most_shared = 0
+    for begin in range(1, num_classes, _ROWS_AT_A_TIME):  # rows against all before them, as many pairs as fit in memory
+        rows_BD = masks_CD[begin : begin + _ROWS_AT_A_TIME]
+        shared_BC = np.tril(rows_BD @ masks_CD[: begin + len(rows_BD)].T, begin - 1)
+        most_shared = max(most_shared, int(shared_BC.max()))
+    return int(2 * (num_kept - most_shared))
 
 
 def write_masks(kept_CS: np.ndarray, feature_dim: int) -> dict[str, np.ndarray]:

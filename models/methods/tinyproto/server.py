@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from models.methods.api import Server
+from models.methods.api import Server, Update
 from models.methods.fedproto.server import FedProtoServer
 from models.methods.tinyproto import Downlink, kept_dim
 from models.methods.tinyproto.aps import aggregation_factors, scaling_constant
-from models.methods.tinyproto.cps import held_masks, write_masks
+from models.methods.tinyproto.cps import held_masks, smallest_distance, write_masks
 from models.prototypes import ClassSums
 from wire.payload import Record
 
@@ -31,6 +31,15 @@ class SparseServer(Server):
         """The scaling constant."""
         return scaling_constant(self.config, self.spec.num_classes, self.num_train)
 
+    def take_masks(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Take up the masks of a state; before round 1 they are drawn from the run's seed."""
+        self.masks = held_masks(arrays, self.spec, self.config)
+        self._metrics = {"smallest_mask_distance": float(smallest_distance(self.masks, self.spec.model.feature_dim))}
+
+    def with_masks(self, metrics: Mapping[str, float]) -> Mapping[str, float]:
+        """Return metrics and how far apart the closest two masks are, which varies with the seed."""
+        return {**metrics, **self._metrics}
+
 
 class TinyProtoServer(SparseServer, FedProtoServer):
     """Holds the last compressed global prototype of every class that some client has sent."""
@@ -49,9 +58,13 @@ class TinyProtoServer(SparseServer, FedProtoServer):
         return {**super().arrays(), "masks": self.constants()["masks"]["positions"]}
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take up global prototypes and masks; before round 1 the masks are drawn from the run's seed."""
-        self.masks = held_masks(arrays, self.spec, self.config)
+        """Take up masks and global prototypes."""
+        self.take_masks(arrays)
         super().load(arrays)
+
+    def aggregate(self, round: int, exchange: str, updates: Iterator[Update]) -> Mapping[str, float]:
+        """Take the mean or the sum of what has come, class by class."""
+        return self.with_masks(super().aggregate(round, exchange, updates))
 
     def weights(self, record: Any) -> np.ndarray:
         """Return equal weights: what a prototype stands for is in its scale."""

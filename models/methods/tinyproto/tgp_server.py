@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from models.methods.api import Update
 from models.methods.fedtgp.server import FedTgpServer, Uploads
 from models.methods.tinyproto import TgpDownlink, kept_dim
 from models.methods.tinyproto.aps import aggregation_factors
-from models.methods.tinyproto.cps import compress, held_masks, reconstruct
+from models.methods.tinyproto.cps import compress, reconstruct
 from models.methods.tinyproto.server import SparseServer
 from wire.payload import Record
 
@@ -42,9 +43,13 @@ class TinyProtoTgpServer(SparseServer, FedTgpServer):
         return {**super().arrays(), "masks": self.constants()["masks"]["positions"]}
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take up a state with its masks; before round 1 masks and prototypes are drawn from the run's seed."""
-        self.masks = held_masks(arrays, self.spec, self.config)
+        """Take up masks and prototypes; before round 1 both are drawn from the run's seed."""
+        self.take_masks(arrays)
         super().load(arrays)
+
+    def aggregate(self, round: int, exchange: str, updates: Iterator[Update]) -> Mapping[str, float]:
+        """Train the global prototypes on what has come."""
+        return self.with_masks(super().aggregate(round, exchange, updates))
 
     @property
     def _is_full(self) -> bool:

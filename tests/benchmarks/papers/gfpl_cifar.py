@@ -41,7 +41,7 @@ ABOUT = (
     "FedProto's, begins with ImageNet's weights: its level is out of reach."
 )
 SMALLER = (
-    "At this scale: w = 4, 50 shots, 20 rounds of which two exchange mixtures, a net of two convolutions instead of "
+    "At this scale: w = 4, 50 shots, 20 rounds of which two exchange mixtures, a net of three convolutions instead of "
     "ResNet18, one seed, 40 test samples of a class."
 )
 

@@ -33,8 +33,8 @@ ABOUT = (
     "of the classes are left out of training in all rows."
 )
 SMALLER = (
-    "At this scale: 12,000 training and 2,000 test images of Fashion-MNIST, a net of two convolutions instead of "
-    "ResNet18, one seed. The paper's accuracies are for all images and ResNet18. "
+    "At this scale: 12,000 training and 2,000 test images of Fashion-MNIST, a net of three convolutions, with "
+    "batch norm, instead of ResNet18, one seed. The paper's accuracies are for all images and ResNet18. "
     "Backbones that stay with their clients see few images and classes here, which tests on all classes punish."
 )
 FEWER = "FedProx, FedNova, the other data sets and Dirichlet 100 are left out."

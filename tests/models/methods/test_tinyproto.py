@@ -55,6 +55,13 @@ def scaled_updates(mu: float) -> list[Update]:
     return [update(client, n, {1: row.tolist()}) for client, n, row in zip("ab", (25, 35), scaled, strict=True)]
 
 
+@pytest.mark.parametrize("name", BOTH)
+def test_the_distance_of_the_closest_masks_is_told(name: str) -> None:
+    """Masks of 4 of 8 features: three of them cannot all be disjoint, and two may share 2 at least."""
+    told = server(name).aggregate(1, "prototypes", iter([update("a", 60, {1: [1.0] * DIM})]))
+    assert told["smallest_mask_distance"] in (2.0, 4.0)
+
+
 def test_scaled_prototypes_sum_up_to_the_target() -> None:
     made = server()
     made.aggregate(1, "prototypes", iter(scaled_updates(3 / 60)))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from models import methods
 from models.checkpoint import state_hash
 from models.methods.tinyproto import Config
-from models.methods.tinyproto.cps import compress, draw_masks, read_masks, reconstruct, write_masks
+from models.methods.tinyproto.cps import compress, draw_masks, read_masks, reconstruct, smallest_distance, write_masks
 from models.spec import ConfigError, ModelConfig, RunSpec
 from tests.models.small_run import make_spec
 from wire.errors import RecordError
@@ -51,6 +51,16 @@ def test_masks_are_as_far_apart_as_they_can_be(seed: int) -> None:
     assert between.mean() == pytest.approx(best)
     assert round(best, 2) == 92.03
     assert between.min() >= 70
+
+
+@pytest.mark.parametrize(("num_classes", "dim"), [(2, 20), (43, 20), (43, 3), (300, 20), (600, 2)])
+def test_the_smallest_distance_is_that_of_the_closest_pair(num_classes: int, dim: int) -> None:
+    kept = draw_masks(3, num_classes, 60, dim)
+    assert smallest_distance(kept, 60) == distances(kept, 60).min()
+
+
+def test_the_mask_of_a_class_by_itself_is_as_far_from_others_as_can_be() -> None:
+    assert smallest_distance(np.array([[1, 4, 5]]), 8) == 6
 
 
 def test_many_classes_are_no_exception() -> None:
