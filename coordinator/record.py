@@ -338,13 +338,13 @@ class RunRecord:
         if status == "completed":
             self._start_state = state
         *rows, line = lines
-        record = RoundRecord(round, status, reason, global_hash, time.time(), 0.0, line)
+        record = RoundRecord(round, status, reason, global_hash, time.time(), line)
         closing, self._closing = self._closing, None
 
         def close() -> None:
             if closing is not None:
                 closing()
-            self._store.close_round(record, accepted, None, None, rows=rows)
+            self._store.close_round(record, accepted, rows=rows)
 
         self._pending.put(close)
         self._metrics.writelines(f"{line}\n" for line in lines)
