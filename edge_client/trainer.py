@@ -111,16 +111,7 @@ class Trainer:
         secret = self._noise_secret(spec, settings)
         if self._adds_noise:
             self._hold_to_first_start(secret)
-        self._participant = Participant(
-            spec,
-            method,
-            settings.client.id,
-            self._data,
-            constants,
-            spec.training.device,
-            spec.training.threads,
-            secret=secret,
-        )
+        self._participant = Participant(spec, method, settings.client.id, self._data, constants, secret=secret)
         self._tell(self._participant.notes)
         self._announce()
 
