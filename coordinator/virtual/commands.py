@@ -17,10 +17,9 @@ from coordinator.commands import ConstantMade
 from coordinator.half import Constant
 from coordinator.virtual import clients
 from models.spec import read_spec
-from wire.encoding import decode, encode
+from wire.encoding import Frames, decode, encode
 from wire.limits import PIPE_BYTES
 from wire.messages import Message, Ready
-from wire.sockets.pipe import Frames
 from wire.tensors import Buffer
 from wire.timing import Timing
 
