@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 DASHBOARD = "127.0.0.1:7080"
 """Where the live page listens if no other address is named."""
 
-FORMS = ("html", "table", "json", "csv", "tensorboard", "mlflow")
-"""What `coordinator report` can make."""
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its `ExitCode`."""
@@ -48,6 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     import argparse
     from pathlib import Path
 
+    from coordinator.report.forms import FORMS, PAGE
     from coordinator.service.cli import RUN, add_service_commands, run_dir
 
     parser = argparse.ArgumentParser(prog="coordinator", description="The server of federated prototype learning.")
@@ -97,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     status.add_argument("--watch", type=_seconds, nargs="?", const=2.0, metavar="SECONDS", help=again)
     report = add("report", _report, "write the page of a run, or one that compares several")
     report.add_argument("run_dirs", type=run_dir, nargs="+", metavar="RUN", help=f"{RUN}, over or not")
-    report.add_argument("--format", choices=FORMS, default="html", help="default: html")
+    report.add_argument("--format", choices=FORMS, default=PAGE, help=f"default: {PAGE}")
     where = "the file to write; by default RUN_DIR/report.html, of several runs comparison.html, numbers are printed"
     report.add_argument("--output", type=Path, metavar="FILE", help=where)
     stop = add("stop", _stop, "end a run in order; --resume, or in a service `resume`, goes on with it")

@@ -26,7 +26,7 @@ from coordinator.rounds import Rounds
 from coordinator.standing import Standing
 from models.failpoints import reach
 from models.methods.api import Exchange, Method
-from wire.encoding import Packed
+from wire.encoding import EMPTY_PACKED, Packed
 from wire.payload import Record
 from wire.sockets.memory import PeakMemory
 
@@ -74,7 +74,7 @@ class Conductor:
             rounds.FailRound: self._fail_round,
             rounds.Finish: self._end,
         }
-        self.exchange = OpenExchange(0, 0, None, Packed([], {}, b""))
+        self.exchange = OpenExchange(0, 0, None, EMPTY_PACKED)
 
     def peaks(self) -> dict[str, int | None]:
         """Return the peak memory of this process and of the server half's so far, as a summary names them."""

@@ -10,6 +10,7 @@ import msgspec
 import tomli_w
 
 from coordinator.label_map import check_label_map
+from coordinator.report.forms import AUTOMATIC
 from coordinator.round_rules import RoundRules
 from coordinator.virtual.section import SimulationSection
 from models import methods
@@ -123,9 +124,8 @@ class ReportSection(Section, frozen=True):
 
     @property
     def forms(self) -> list[str]:
-        """The names of all that is wanted."""
-        wanted = {"report": self.page, "tensorboard": self.tensorboard, "mlflow": self.mlflow}
-        return [name for name, is_wanted in wanted.items() if is_wanted]
+        """The forms of all that is wanted."""
+        return [form for key, form in AUTOMATIC.items() if getattr(self, key)]
 
 
 class RunConfig(Section, frozen=True):

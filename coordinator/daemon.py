@@ -19,7 +19,7 @@ from coordinator.alarm import Alarm
 from coordinator.awaited import awaited
 from coordinator.conductor import Conductor
 from coordinator.config import RunConfig
-from coordinator.door import Arrival, Frames, OpenPort
+from coordinator.door import Arrival, OpenPort
 from coordinator.exchange import OpenExchange
 from coordinator.gate import Gate
 from coordinator.grants import Grants
@@ -44,7 +44,7 @@ from coordinator.waiting import Presence, tell_waiting
 from models import methods
 from models.failpoints import reach
 from models.spec import RunSpec
-from wire.encoding import Packed, encode
+from wire.encoding import Frames, Packed, encode
 from wire.errors import EncodeError
 from wire.exit_codes import ExitCode
 from wire.messages import (

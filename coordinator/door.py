@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import resource
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
@@ -19,7 +19,7 @@ from coordinator.enrolment import Verdict
 from coordinator.keys import Keys
 from coordinator.soundings import Soundings
 from coordinator.turned_away import TurnedAway
-from wire.encoding import Packed, decode, encode, encoded_bytes
+from wire.encoding import Frames, Packed, decode, encode, encoded_bytes
 from wire.errors import DecodeError, UnknownMessageError
 from wire.framing import JOINED_SINCE, joined, parted
 from wire.messages import Hello, Message, Refusal, RefusalCode, Sounding, Update
@@ -28,8 +28,6 @@ from wire.sockets.gatekeeper import Gatekeeper
 from wire.sockets.tcp import Counters
 from wire.sockets.zeromq import AddressInUseError, Router
 from wire.timing import Timing, split_timing
-
-Frames = Sequence[bytes | memoryview]
 
 MAX_DESCRIPTORS = 65_536
 """No more are asked for, half-open connections included."""

@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from coordinator import membership
-from coordinator.door import Arrival, Frames
+from coordinator.door import Arrival
 from coordinator.membership import Membership
 from models.settings import is_plain_name
-from wire.encoding import encode
+from wire.encoding import Frames, encode
 from wire.messages import Goodbye, Hello, Ping, Refusal, RefusalCode
 from wire.version import PROTOCOL_VERSION, ProtocolVersion
 

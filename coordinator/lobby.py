@@ -12,12 +12,12 @@ from typing import Any
 
 from coordinator import foyer
 from coordinator.device import data_index
-from coordinator.door import Arrival, Frames
+from coordinator.door import Arrival
 from coordinator.foyer import Fault, Foyer, Guest
 from coordinator.half import Constant
 from models.methods.api import Method
 from models.spec import RunSpec
-from wire.encoding import Packed, encode
+from wire.encoding import Frames, Packed, encode
 from wire.limits import MAX_ENTRIES, MAX_SAMPLES
 from wire.messages import (
     Constant as ConstantMessage,

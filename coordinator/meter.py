@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -11,9 +11,9 @@ from coordinator.device import read_device
 from coordinator.links import Links
 from coordinator.metrics import Ledger
 from coordinator.record import RunRecord
+from wire.encoding import Frames
 from wire.framing import framed_bytes
 from wire.messages import Goodbye, Message, Ping
-from wire.tensors import Buffer
 
 
 class Meter:
@@ -35,7 +35,7 @@ class Meter:
             self._record.put_device(client, profile)
             self._ledger.device(client, profile)
 
-    def heard(self, client: str, message: Message, frames: Sequence[Buffer]) -> None:
+    def heard(self, client: str, message: Message, frames: Frames) -> None:
         """Take what a client says of itself."""
         if not isinstance(message, Ping | Goodbye):
             return

@@ -33,7 +33,7 @@ from coordinator.waiting import Presence
 from models.client_states import drop_states
 from models.methods import find
 from models.spec import RunSpec
-from wire.encoding import Packed, encode, unpack
+from wire.encoding import Frames, Packed, encode, unpack
 from wire.exit_codes import ExitCode
 from wire.limits import PIPE_BYTES
 from wire.messages import Ready, Update
@@ -271,7 +271,7 @@ class RunRecord:
         update: Update,
         client: str,
         num_train: int,
-        frames: Sequence[Buffer],
+        frames: Frames,
         timing: Timing | None,
         on_durable: Callable[[], None],
     ) -> None:
@@ -282,7 +282,7 @@ class RunRecord:
         if len(frames[1]) > SPILL_BYTES:
             self._pending.flush()
 
-    def _stored(self, frames: Sequence[Buffer]) -> tuple[bytes, Buffer]:
+    def _stored(self, frames: Frames) -> tuple[bytes, Buffer]:
         """Return frames as they are stored: in memory without the arrays, which nobody can come back for."""
         return bytes(frames[0]), b"" if self._in_memory else frames[1]
 
@@ -338,13 +338,13 @@ class RunRecord:
         if status == "completed":
             self._start_state = state
         *rows, line = lines
-        record = RoundRecord(round, status, reason, global_hash, time.time(), 0.0, line)
+        record = RoundRecord(round, status, reason, global_hash, time.time(), line)
         closing, self._closing = self._closing, None
 
         def close() -> None:
             if closing is not None:
                 closing()
-            self._store.close_round(record, accepted, None, None, rows=rows)
+            self._store.close_round(record, accepted, rows=rows)
 
         self._pending.put(close)
         self._metrics.writelines(f"{line}\n" for line in lines)
@@ -396,5 +396,5 @@ class RunRecord:
         self.folder.write_summary(self.summary)
 
 
-def _state_frames(state: Packed) -> Sequence[Buffer]:
+def _state_frames(state: Packed) -> Frames:
     return encode(commands.Begin({}, "", False, 0), state, PIPE_BYTES)

@@ -17,11 +17,10 @@ from typing import Any
 from coordinator import commands
 from coordinator.delay import Delay
 from coordinator.half import Aggregate, Closing, Constant, RoundUnusableError, ServerHalfError
-from wire.encoding import Packed, decode, encode
+from wire.encoding import EMPTY_PACKED, Frames, Packed, decode, encode
 from wire.limits import PIPE_BYTES
 from wire.messages import Message
 from wire.sockets.child import Child, thread_environment
-from wire.sockets.pipe import Frames
 
 MAX_ATTEMPTS = 3
 """How often an aggregator is started for one question."""
@@ -187,7 +186,7 @@ class ServerHalf:
         return child
 
     def _ask_begin(self, child: Child, wants_constants: bool) -> None:
-        state = self._state or Packed([], {}, b"")
+        state = self._state or EMPTY_PACKED
         begin = commands.Begin(self._spec, str(self._modules), wants_constants, self._num_train, str(self._log))
         child.send(encode(begin, state, PIPE_BYTES))
 

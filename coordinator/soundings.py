@@ -7,14 +7,12 @@ often, so nobody can make a coordinator send more than he sends himself.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from wire.encoding import Packed, encode
+from wire.encoding import EMPTY_PACKED, Frames, Packed, encode
 from wire.limits import MAX_SOUNDING_BYTES, SOUNDINGS_PER_MINUTE
 from wire.messages import Echo, Sounding
 from wire.version import PROTOCOL_VERSION
-
-EMPTY = Packed([], {}, b"")
 
 
 class Soundings:
@@ -29,7 +27,7 @@ class Soundings:
         self._minute = 0
         self._answered: dict[str, int] = {}
 
-    def echo(self, client: str, sounding: Sounding, packed: Packed, size_bytes: int) -> Sequence[bytes | memoryview]:
+    def echo(self, client: str, sounding: Sounding, packed: Packed, size_bytes: int) -> Frames:
         """Return the frames that answer a client's sounding of so many bytes; none if it is too long, or one too many.
 
         An echo is hardly longer than its sounding, so it is within the limits of a message.
@@ -42,4 +40,4 @@ class Soundings:
         self._answered[client] = self._answered.get(client, 0) + 1
         version = (PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor)
         echo = Echo(version, sounding.number, client, self._wall_clock())
-        return encode(echo, packed if sounding.returns else EMPTY)
+        return encode(echo, packed if sounding.returns else EMPTY_PACKED)

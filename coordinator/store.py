@@ -2,7 +2,7 @@
 
 Theory of operation. The run moves through the store in this order, every arrow one transaction:
 
-    open_exchange -> put_update ... -> close_exchange  (as often as the round has exchanges)
+    open_exchange -> put_updates ... -> close_exchange  (as often as the round has exchanges)
 
 and what closes a round is `together` with the close of its last exchange, or of the one that failed. So after a kill an
 exchange is open, or the run stands between two exchanges of a round, or between two rounds.
@@ -82,11 +82,6 @@ class Store:
             raise
         self._writer = Writer(connection, notify, on_failed, functools.partial(explain, path), path is not None)
 
-    @property
-    def num_commits(self) -> int:
-        """Transactions committed since the store was opened."""
-        return self._writer.num_commits
-
     def close(self) -> None:
         """Commit what is queued and let go of the file, within a bounded time.
 
@@ -135,12 +130,8 @@ class Store:
         row = (round, exchange, json.dumps(list(cohort)), None, downlink_header, downlink_buffer)
         self._write("INSERT INTO exchanges VALUES (?, ?, ?, ?, ?, ?)", row, on_durable)
 
-    def put_update(self, update: StoredUpdate, on_durable: Callback) -> None:
-        """Store an update of the open exchange; it may be acknowledged when `on_durable` is called."""
-        self.put_updates([update], on_durable)
-
     def put_updates(self, updates: Sequence[StoredUpdate], on_durable: Callback | None) -> None:
-        """Store updates of the open exchange together."""
+        """Store updates of the open exchange together; they may be acknowledged when `on_durable` is called."""
 
         def run(connection: sqlite3.Connection) -> None:
             for update in updates:
@@ -183,8 +174,6 @@ class Store:
         self,
         record: RoundRecord,
         accepted: Sequence[str],
-        state_header: bytes | None,
-        state_buffer: bytes | None,
         on_durable: Callback | None = None,
         rows: Sequence[str] = (),
     ) -> None:
@@ -193,18 +182,16 @@ class Store:
         Args:
             record: the round's record; a failed one puts the state back to the round's start.
             accepted: the clients whose update of the last exchange counted; ignored for a failed round.
-            state_header: the server half, if it changed after the last exchange closed.
-            state_buffer: the same, second frame.
             on_durable: called when all of it is committed.
             rows: metric lines of an exchange that a failed round left open; see `close_exchange`.
         """
 
         def run(connection: sqlite3.Connection) -> Callback:
             _insert_lines(connection, record.round, rows)
-            connection.execute("INSERT INTO rounds VALUES (?, ?, ?, ?, ?, ?, ?)", record)
+            connection.execute("INSERT INTO rounds VALUES (?, ?, ?, ?, ?, 0.0, ?)", record)
             spilled: list[UpdateKey] = []
             if record.status == "completed":
-                _keep(connection, record.round, accepted, state_header, state_buffer)
+                _keep(connection, record.round, accepted)
             else:
                 spilled = _drop_round(connection, record.round)
             return functools.partial(self._drop_buffers, spilled)
@@ -361,11 +348,7 @@ def _drop_round(connection: sqlite3.Connection, round: int) -> list[UpdateKey]:
     return _drop_updates(connection, round)
 
 
-def _keep(
-    connection: sqlite3.Connection, round: int, accepted: Sequence[str], header: bytes | None, buffer: bytes | None
-) -> None:
+def _keep(connection: sqlite3.Connection, round: int, accepted: Sequence[str]) -> None:
     """Make the latest state the start of the next round, the only one left."""
-    if header is not None:
-        _replace_state(connection, round, 0, header, buffer)
     connection.execute("DELETE FROM states WHERE round < (SELECT max(round) FROM states)")
     connection.executemany("INSERT OR REPLACE INTO kept VALUES (?, ?)", [(client, round) for client in accepted])

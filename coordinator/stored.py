@@ -74,14 +74,17 @@ class ClosedExchange(msgspec.Struct, frozen=True):
 
 
 class RoundRecord(NamedTuple):
-    """How a round ended; `started_s` in seconds since the epoch, `round_s` its duration, `line` all else as JSON."""
+    """How a round ended; `closed_at_s` in seconds since the epoch, `line` all else as JSON.
+
+    The column of `closed_at_s` is called `started_s`, and beside it is a `round_s` that holds nothing: with others, who
+    only reads a store, as a report does, could not read those of older programs.
+    """
 
     round: int
     status: Literal["completed", "failed"]
     reason: str = ""
     global_hash: str = ""
-    started_s: float = 0.0
-    round_s: float = 0.0
+    closed_at_s: float = 0.0
     line: str = "{}"
 
 
@@ -159,7 +162,7 @@ def read_closed_exchanges(connection: sqlite3.Connection, round: int) -> list[Cl
 
 def read_rounds(connection: sqlite3.Connection) -> list[RoundRecord]:
     """Read every round's record, in order."""
-    query = "SELECT round, status, reason, global_hash, started_s, round_s, line FROM rounds ORDER BY round"
+    query = "SELECT round, status, reason, global_hash, started_s, line FROM rounds ORDER BY round"
     return [RoundRecord(*row) for row in connection.execute(query)]
 
 

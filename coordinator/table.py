@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from coordinator.figures import Figures
 from coordinator.summary import PEAKS
 from coordinator.units import show_accuracy, show_bytes, show_count, show_joules, show_mebibytes, show_seconds
 
 WIDTH = 100
 
 Show = Callable[[float], str]
-Path = tuple[str, ...]
+Keys = tuple[str, ...]
 
 
 class Row(NamedTuple):
@@ -22,37 +23,22 @@ class Row(NamedTuple):
     note: str = ""
 
 
-class _Figures:
-    """A summary's figures by path, and why one of them is unknown."""
+class _Rows(Figures):
+    """Rows of a summary's figures."""
 
-    def __init__(self, summary: Mapping[str, Any]) -> None:
-        self._summary = summary
-        self._reasons: Mapping[str, str] = summary.get("null_reasons", {})
-
-    def row(self, label: str, show: Sequence[Show], *paths: Path) -> Row:
+    def row(self, label: str, show: Sequence[Show], *paths: Keys) -> Row:
         """Return a row with the figures at these paths; an empty path leaves its cell empty."""
-        found = [self._at(path) for path in paths]
-        reason = next((self._reason(path) for path, figure in zip(paths, found, strict=True) if figure is None), "")
+        found = [self.value(path) if path else "" for path in paths]
+        reason = next((self.reason(path) for path, figure in zip(paths, found, strict=True) if figure is None), "")
         if all(figure is None for figure, path in zip(found, paths, strict=True) if path):
             return Row(label, (), f"n/a ({reason})")
         shown = (_shown(figure, form) for figure, form in zip(found, show, strict=True))
         return Row(label, list(shown), f"({reason})" if reason else "")
 
-    def _at(self, path: Path) -> Any:
-        """Return the figure at a path, None if it is null or missing, and an empty text for an empty path."""
-        content: Any = self._summary if path else ""
-        for key in path:
-            content = content.get(key) if isinstance(content, Mapping) else None
-        return content
-
-    def _reason(self, path: Path) -> str:
-        parents = (".".join(path[:depth]) for depth in range(len(path), 0, -1))
-        return next((self._reasons[parent] for parent in parents if parent in self._reasons), "not in the summary")
-
 
 def final_table(summary: Mapping[str, Any]) -> str:
     """Return the table of a run, from the content of its `summary.json`."""
-    figures = _Figures(summary)
+    figures = _Rows(summary)
     simulated = [_simulated(figures)] if "simulated" in summary else []
     measured = (_memory(figures), _energy(figures))
     sections = (_accuracy(summary, figures), _traffic(figures), _time(figures), *simulated, *measured)
@@ -70,12 +56,12 @@ def _title(summary: Mapping[str, Any]) -> str:
     )
 
 
-def _accuracy(summary: Mapping[str, Any], figures: _Figures) -> list[str]:
+def _accuracy(summary: Mapping[str, Any], figures: _Rows) -> list[str]:
     headline = summary["accuracy"]["rule"]
     if not summary["accuracy_by_rule"]:
         return ["no accuracy: this method tests nothing"]
     show = (show_accuracy, show_count, show_accuracy, show_accuracy, show_accuracy)
-    columns: tuple[Path, ...] = (("best",), ("best_round",), ("last",), ("mean", "best"), ("mean", "last"))
+    columns: tuple[Keys, ...] = (("best",), ("best_round",), ("last",), ("mean", "best"), ("mean", "last"))
     rows = [
         figures.row(
             f"{rule} *" if rule == headline else rule, show, *(("accuracy_by_rule", rule, *path) for path in columns)
@@ -87,12 +73,12 @@ def _accuracy(summary: Mapping[str, Any], figures: _Figures) -> list[str]:
     return [*aligned(header, rows), note]
 
 
-def _traffic(figures: _Figures) -> list[str]:
+def _traffic(figures: _Rows) -> list[str]:
     def row(label: str, show: Show, key: str, predicted: str = "") -> Row:
         paths = [(way, name) if name else () for way in ("uplink", "downlink") for name in (key, predicted)]
         return figures.row(label, [show] * 4, *paths)
 
-    def apart(label: str, *way: Path) -> Row:
+    def apart(label: str, *way: Keys) -> Row:
         up, down = ((*path, "encoded_bytes") if path else () for path in way)
         return figures.row(label, [show_bytes] * 4, up, (), down, ())
 
@@ -116,7 +102,7 @@ def _traffic(figures: _Figures) -> list[str]:
     return aligned(Row("traffic of all rounds", ("up", "predicted", "down", "predicted")), rows)
 
 
-def _time(figures: _Figures) -> list[str]:
+def _time(figures: _Rows) -> list[str]:
     rows = [
         figures.row(label, [show_seconds] * 2, (key, "median"), (key, "p95"))
         for label, key in (("whole round", "round_s"), ("coordination", "coordination_s"))
@@ -124,7 +110,7 @@ def _time(figures: _Figures) -> list[str]:
     return aligned(Row("time per round", ("median", "p95")), rows)
 
 
-def _simulated(figures: _Figures) -> list[str]:
+def _simulated(figures: _Rows) -> list[str]:
     def row(label: str, *path: str) -> Row:
         return figures.row(label, [show_seconds], ("simulated", *path))
 
@@ -137,12 +123,12 @@ def _simulated(figures: _Figures) -> list[str]:
     return aligned(Row("time on the profiles", ("simulated",)), rows)
 
 
-def _memory(figures: _Figures) -> list[str]:
+def _memory(figures: _Rows) -> list[str]:
     rows = [figures.row(kind, [show_mebibytes], ("memory", f"{kind}_peak_rss_bytes")) for kind in PEAKS]
     return aligned(Row("peak memory (largest of its kind)", ("resident",)), rows)
 
 
-def _energy(figures: _Figures) -> list[str]:
+def _energy(figures: _Rows) -> list[str]:
     row = figures.row("all devices, measured", [show_joules], ("energy", "total_j"))
     return aligned(Row("energy", ("joules",)), [row])
 

@@ -13,10 +13,9 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from wire.encoding import Packed, encoded_bytes
+from wire.encoding import Frames, Packed, encoded_bytes
 from wire.framing import framed_bytes
 from wire.messages import Evaluation
-from wire.tensors import Buffer
 from wire.timing import Timing, seconds, together_s
 
 Status = Literal["completed", "failed"]
@@ -37,7 +36,7 @@ class Cost(NamedTuple):
     wire_bytes: int | None
 
     @classmethod
-    def of(cls, packed: Packed, frames: Sequence[Buffer], is_encrypted: bool) -> Cost:
+    def of(cls, packed: Packed, frames: Frames, is_encrypted: bool) -> Cost:
         """Return what a message with a payload costs that travels in these frames."""
         sizes = packed.sizes
         return cls(sizes.elements, sizes.payload_bytes, encoded_bytes(frames), framed_bytes(frames, is_encrypted))

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from coordinator.conductor import Conductor
 from coordinator.config import TransportSection
-from coordinator.door import Frames
 from coordinator.metrics import Cost
 from coordinator.rounds import Rounds
-from wire.encoding import encode
+from wire.encoding import Frames, encode
 from wire.messages import Task
 
 

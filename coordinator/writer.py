@@ -72,15 +72,9 @@ class Writer:
         self._gathered: list[_Write] | None = None
         self._failure: StoreError | None = None
         self._closed = False
-        self._num_commits = 0
         self._thread = threading.Thread(target=self._serve, name="store", daemon=True) if waits_for_disk else None
         if self._thread is not None:
             self._thread.start()
-
-    @property
-    def num_commits(self) -> int:
-        """Transactions committed so far that changed something."""
-        return self._num_commits
 
     def write(self, run: Callable[[sqlite3.Connection], Callback | None], on_durable: Callback | None = None) -> None:
         """Queue a change and wait for no disk; what `run` returns is called after the commit, by who committed."""
@@ -190,7 +184,6 @@ class Writer:
         reach("store.written")
         self._connection.execute("COMMIT")
         reach("store.committed")
-        self._num_commits += changes
         return answers
 
     def _settle(self, operation: _Write | _Read, answer: Any) -> None:

@@ -33,7 +33,7 @@ from edge_client.session import Session
 from models.failpoints import reach
 from models.settings import split_address
 from models.spec import ConfigError
-from wire.encoding import decode, encode, encoded_bytes
+from wire.encoding import Frames, decode, encode, encoded_bytes
 from wire.errors import DecodeError
 from wire.exit_codes import ExitCode
 from wire.framing import framed_bytes, is_joined, joined, parted
@@ -44,7 +44,7 @@ from wire.sockets.endpoint import Context, Parts
 from wire.sockets.knock import mechanism_at
 from wire.sockets.log import say
 from wire.sockets.names import look_up
-from wire.sockets.pipe import Frames, end_with_parent
+from wire.sockets.pipe import end_with_parent
 from wire.sockets.service import ServiceManager
 from wire.sockets.signals import run_daemon
 from wire.sockets.zeromq import Dealer, Loss, mismatch

@@ -43,9 +43,7 @@ def export(config: ClientConfig, modules: Path, out: Path | None, to_int8: bool)
     spec = msgspec.structs.replace(final.spec, privacy=PrivacyConfig())  # nobody is told anything, so there is no noise
     data = open_source(spec, config).look()
     constants = dict(map(shelf.get, final.constants))
-    participant = Participant(
-        spec, find(spec.method), config.client.id, data, constants, spec.training.device, spec.training.threads
-    )
+    participant = Participant(spec, find(spec.method), config.client.id, data, constants)
     participant.load(final.arrays)
     path = out or folder / FILE
     participant.export(path, data.train_x.shape[1:])

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from edge_client.sensors.energy import EnergyMeter
+from wire.encoding import Frames
 from wire.messages import Vitals
 from wire.sockets.memory import PeakMemory, Pid
-from wire.sockets.pipe import Frames
 from wire.sockets.zeromq import Dealer
 from wire.timing import microseconds, split_timing
 

@@ -4,7 +4,7 @@ Theory of operation
 -------------------
 Two things go on side by side. The link to the coordinator:
 
-    DOWN      no connection; the next attempt is due at `_retry_at`
+    DOWN      no connection; `LinkClock` says when the next attempt is due
     JOINING   connected or connecting, hello sent; no welcome within JOIN_S: DOWN
     UP        welcome received; silent for SILENT_HEARTBEATS heartbeats: DOWN
 

@@ -41,13 +41,13 @@ from models.methods import find
 from models.participant import Outcome, Participant
 from models.privacy import run_secret, seed_secret
 from models.spec import ConfigError, RunSpec, read_section, read_spec
-from wire.encoding import Packed, decode, encode, pack, unpack
+from wire.encoding import Frames, Packed, decode, encode, pack, unpack
 from wire.errors import EncodeError, RecordError
 from wire.exit_codes import ExitCode
 from wire.limits import PIPE_BYTES
 from wire.messages import Constant, Evaluation, Message, Progress, Ready, Task, Update
 from wire.payload import Payload
-from wire.sockets.pipe import ChildPipe, Frames, given_pipe
+from wire.sockets.pipe import ChildPipe, given_pipe
 from wire.timing import Timing
 
 PROGRESS_EVERY_S = 1.0
@@ -111,16 +111,7 @@ class Trainer:
         secret = self._noise_secret(spec, settings)
         if self._adds_noise:
             self._hold_to_first_start(secret)
-        self._participant = Participant(
-            spec,
-            method,
-            settings.client.id,
-            self._data,
-            constants,
-            spec.training.device,
-            spec.training.threads,
-            secret=secret,
-        )
+        self._participant = Participant(spec, method, settings.client.id, self._data, constants, secret=secret)
         self._tell(self._participant.notes)
         self._announce()
 

@@ -67,7 +67,7 @@ class Backend:
         return 0
 
 
-def backend_of(spec: RunSpec, method: Method, config: Any, device: str, threads: int, constants: Constants) -> Backend:
+def backend_of(spec: RunSpec, method: Method, config: Any, constants: Constants) -> Backend:
     """Return what a client with this spec computes with; torch is imported for a net of torch's alone.
 
     Raises:
@@ -78,7 +78,7 @@ def backend_of(spec: RunSpec, method: Method, config: Any, device: str, threads:
     if nets.is_frozen(spec.model.name):
         from models.backend_numpy import NumpyBackend
 
-        return NumpyBackend(spec, method, config, device, threads, constants)
+        return NumpyBackend(spec, method, config, constants)
     from models.backend_torch import TorchBackend
 
-    return TorchBackend(spec, method, config, device, threads)
+    return TorchBackend(spec, method, config)

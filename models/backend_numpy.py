@@ -31,12 +31,8 @@ _ROWS_AT_A_TIME = 256
 class NumpyBackend(Backend):
     """Samples are the features of the file `[model] path`; torch is never imported."""
 
-    def __init__(
-        self, spec: RunSpec, method: Method, config: Any, device: str, threads: int, constants: Constants
-    ) -> None:
+    def __init__(self, spec: RunSpec, method: Method, config: Any, constants: Constants) -> None:
         super().__init__(spec, method, config)
-        self._device = device
-        self._threads = threads
         self._constants = constants
         self._width = 0
         self._opened_by = ""
@@ -87,8 +83,9 @@ class NumpyBackend(Backend):
     def _open(self) -> OnnxSession:
         """Return the backbone at work, and take note of what computes it."""
         model = self.spec.model
-        provider = self._device if model.provider == "auto" else model.provider
-        session = OnnxSession(Path(model.path).expanduser(), provider, self._threads, model.provider_fallback)
+        training = self.spec.training
+        provider = training.device if model.provider == "auto" else model.provider
+        session = OnnxSession(Path(model.path).expanduser(), provider, training.threads, model.provider_fallback)
         self.computed_by = f"onnxruntime, {session.provider}"
         self._opened_by = f"{session.provider}, {session.versions}"
         return session

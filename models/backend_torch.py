@@ -22,10 +22,10 @@ from models.training import warm_up
 class TorchBackend(Backend):
     """Nets are torch modules, samples are tensors on the device."""
 
-    def __init__(self, spec: RunSpec, method: Method, config: Any, device: str, threads: int) -> None:
+    def __init__(self, spec: RunSpec, method: Method, config: Any) -> None:
         super().__init__(spec, method, config)
-        seeding.set_threads(threads)
-        self.device = _pick_device(device)
+        seeding.set_threads(spec.training.threads)
+        self.device = _pick_device(spec.training.device)
         self.computed_by = f"torch, {self.device}"
 
     def build_net(self, samples: np.ndarray, client: str, shelf: NetShelf | None) -> nets.Net:

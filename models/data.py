@@ -16,7 +16,7 @@ import numpy as np
 from models import partition
 from models.datasets.torchvision_names import TORCHVISION
 from models.partition import Labels
-from models.registry import installed, resolve
+from models.registry import resolve
 from models.spec import ConfigError, DataConfig, RunSpec
 
 _FAMILIES = {
@@ -205,11 +205,6 @@ def load_dataset(config: DataConfig) -> Dataset:
     if not isinstance(made, Dataset):
         raise ConfigError(f"{_name(config)}: expected a models.data.Dataset, got {type(made).__name__}")
     return _checked(made, config)
-
-
-def dataset_names() -> list[str]:
-    """Return the names of all data sets, also of installed packages'."""
-    return sorted({**installed("dataset"), **DATASETS})
 
 
 def dataset_classes(config: DataConfig) -> list[str]:

@@ -53,7 +53,7 @@ class Evaluation(NamedTuple):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What one exchange made: the uplink, what was evaluated, the mean training loss, and notes for people.
+    """What one exchange made: the uplink, what was evaluated, and notes for people.
 
     `train_s` is the time for training and for computing the uplink, `evaluate_s` that for taking in and testing models.
     """
@@ -62,7 +62,6 @@ class Outcome(msgspec.Struct, frozen=True):
     evaluations: list[Evaluation] = msgspec.field(default_factory=list)
     train_s: float = 0.0
     evaluate_s: float = 0.0
-    loss: float = 0.0
     notes: list[str] = msgspec.field(default_factory=list)
     features: dict[str, np.ndarray] = msgspec.field(default_factory=dict)
     """For an audit, after a task's last round; see `models.audit`."""
@@ -81,7 +80,6 @@ class Attempt(msgspec.Struct):
     candidates: np.ndarray | None
     seed: int
     """Keys the draws of training."""
-    loss: float = 0.0
     train_s: float = 0.0
 
 
@@ -95,21 +93,17 @@ class Participant:
         client_id: str,
         data: ClientData,
         constants: Mapping[str, Mapping[str, np.ndarray]] | None = None,
-        device: str = "auto",
-        threads: int | None = None,
         shelf: NetShelf | None = None,
         secret: bytes = b"",
     ) -> None:
         """Build net and client half.
 
         Args:
-            spec: the run.
+            spec: the run, with the device and the threads that this client computes with.
             method: its method.
             client_id: keys this client's random draws.
             data: this client's samples.
             constants: the run constants that the server half made.
-            device: `auto` takes a GPU if there is one.
-            threads: of torch or onnxruntime; the run's own count by default.
             shelf: where participants of one process share their nets; `load` must then come before each `perform`.
             secret: what noise follows from, where the run adds some; see `models.privacy`.
 
@@ -124,7 +118,7 @@ class Participant:
         check_noise(spec.privacy, method, spec.evaluation.rule)
         self._secret = secret
         constants = constants or {}
-        self._backend = backend = backend_of(spec, method, config, device, threads or spec.training.threads, constants)
+        self._backend = backend = backend_of(spec, method, config, constants)
         self._data = data = backend.prepared(client_id, data)
         self._told_counts = self._released_counts()
         self.notes = [*data.notes, *backend.notes]
@@ -249,7 +243,7 @@ class Participant:
         """Do the second part of `perform`: train, if the exchange does."""
         started = time.perf_counter()
         if attempt.declared.trains and not attempt.is_last_evaluation:
-            attempt.loss = self._client.local_train(attempt.declared.name, attempt.seed, on_progress)
+            self._client.local_train(attempt.declared.name, attempt.seed, on_progress)
         attempt.train_s = time.perf_counter() - started
 
     def trains(self, exchange: int) -> bool:
@@ -270,7 +264,7 @@ class Participant:
         """Take up what training together has made of this client, in such a time."""
         self._client.context.net.load_state_dict(trained.state, strict=False)
         self._client.after_training()
-        attempt.loss, attempt.train_s = trained.loss, train_s
+        attempt.train_s = train_s
 
     def hand_over(self, attempt: Attempt) -> Outcome:
         """Do the last part of `perform`: make the uplink, and test the local model if that is due."""
@@ -288,7 +282,6 @@ class Participant:
             evaluations,
             train_s=attempt.train_s + made - trained,
             evaluate_s=attempt.evaluate_s + time.perf_counter() - made,
-            loss=attempt.loss,
             notes=attempt.notes,
             features={} if attempt.candidates is None else self._kept(attempt.candidates),
         )

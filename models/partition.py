@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from models import seeding
-from models.registry import installed, resolve
+from models.registry import resolve
 from models.spec import ConfigError, DataConfig
 
 PARTITIONS = {
@@ -66,11 +66,6 @@ class ClientSplit(NamedTuple):
     train: np.ndarray
     test: np.ndarray
     note: str = ""
-
-
-def partition_names() -> list[str]:
-    """Return the names of all partitions, also of installed packages'."""
-    return sorted({**installed("partition"), **PARTITIONS})
 
 
 def public_rows(labels: Labels, config: DataConfig, seed: int) -> np.ndarray:
@@ -160,12 +155,6 @@ def named_rows(splits: Sequence[ClientSplit]) -> dict[str, np.ndarray]:
 def client_array(index: int, part: str) -> str:
     """Return the name of the array that holds the rows of a client's `train` or `test` part."""
     return f"client{index:02d}_{part}"
-
-
-def histogram(labels: np.ndarray, parts: Sequence[np.ndarray], num_classes: int) -> np.ndarray:
-    """Return how many samples of each class stand in each part, int64 [parts, classes]."""
-    counted = [np.bincount(labels[rows], minlength=num_classes) for rows in parts]
-    return np.stack(counted).astype(np.int64)
 
 
 def require_enough(num_rows: int, config: DataConfig, settings: str = "") -> None:

@@ -27,6 +27,9 @@ from wire.messages import NETWORK, Message
 from wire.payload import CODEC_BYTES, ELEMENT_CODECS, Form, Payload, Scalar, Sizes, Tensor, array_bytes
 from wire.tensors import CODEC_NAMES, CODECS, Buffer, decode_tensor, encode_tensor
 
+Frames = Sequence[Buffer]
+"""A message as it travels: header, buffer of a payload if it carries one, and the timing that an update may have."""
+
 
 class ArrayHeader(NamedTuple):
     """What the header says of one array: its name, the number of its codec, its dimensions."""
@@ -67,6 +70,10 @@ class Packed(NamedTuple):
     def forms(self) -> tuple[Form, ...]:
         """The forms of all arrays; raises WireError if no payload has these headers."""
         return _arranged(self.headers).forms
+
+
+EMPTY_PACKED = Packed([], {}, b"")
+"""What `pack` makes of `payload.EMPTY`."""
 
 
 class Place(NamedTuple):
@@ -150,7 +157,7 @@ def encode(message: Message, packed: Packed | None = None, max_bytes: int = DEFA
 
 
 def decode(
-    frames: Sequence[Buffer],
+    frames: Frames,
     kinds: Mapping[int, type[Message]] = NETWORK,
     max_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
 ) -> tuple[Message, Packed | None]:
@@ -183,7 +190,7 @@ def decode(
     return message, _packed(rest, frames[1], kind.__name__) if rest else None
 
 
-def encoded_bytes(frames: Sequence[Buffer]) -> int:
+def encoded_bytes(frames: Frames) -> int:
     """Return the bytes of all frames: header and arrays."""
     return sum(map(len, frames))
 
@@ -215,7 +222,7 @@ def _convert(content: Any, kind: Any, what: str) -> Any:
         raise DecodeError(f"{what}: {error}") from None
 
 
-def _check_size(frames: Sequence[Buffer], max_bytes: int, error: type[WireError], what: str) -> None:
+def _check_size(frames: Frames, max_bytes: int, error: type[WireError], what: str) -> None:
     size = encoded_bytes(frames)
     if size > max_bytes:
         raise error(f"{what}: {size} bytes are more than [transport] max_message_bytes = {max_bytes}")

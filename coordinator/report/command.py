@@ -8,6 +8,7 @@ from pathlib import Path
 
 from coordinator.report.comparison import comparison_page
 from coordinator.report.exports import to_mlflow, to_tensorboard
+from coordinator.report.forms import EXPORTS, PAGE
 from coordinator.report.numbers import to_csv, to_json
 from coordinator.report.page import run_page
 from coordinator.report.reading import Run, read_run
@@ -37,12 +38,11 @@ def report(paths: Sequence[Path], form: str, output: Path | None) -> ExitCode:
     runs = _readable(paths)
     if form in EXPORTS:
         for run in runs:
-            print(EXPORTS[form](run))
-    elif form != "html" and output is None:
-        print(to_json(runs) if form == "json" else to_csv(runs), end="")
+            print(MAKERS[form](run))
+    elif form != PAGE and output is None:
+        print(TEXTS[form](runs), end="")
     else:
-        texts = {"html": _pages, "json": to_json, "csv": to_csv}
-        print(_written(output or _place(runs), texts[form](runs)))
+        print(_written(output or _place(runs), TEXTS[form](runs)))
     return ExitCode.FINISHED
 
 
@@ -67,26 +67,31 @@ def leave_behind(folder: RunFolder, forms: Sequence[str]) -> Iterator[str]:
     """Make these forms of a run that is over; yield a line for each that says where it is, or why there is none."""
     run: Run | None = None
     for form in forms:
+        what = "report" if form == PAGE else form
         try:
             if folder.metrics_path.stat().st_size > AUTOMATIC_BYTES:
-                yield f"{form}: left out as the run is long; coordinator report makes it"
+                yield f"{what}: left out as the run is long; coordinator report makes it"
             else:
                 run = run or read_run(folder.path)
-                yield f"{form}: {EXPORTS[form](run)}"
+                yield f"{what}: {MAKERS[form](run)}"
         except Exception as error:  # the run is over, and nothing here is a part of it
-            yield f"{form}: {error if isinstance(error, ConfigError) else f'{type(error).__name__}: {error}'}"
+            yield f"{what}: {error if isinstance(error, ConfigError) else f'{type(error).__name__}: {error}'}"
 
 
 def _page(run: Run) -> str:
     return _written(run.folder.page_path, run_page(run))
 
 
-EXPORTS: dict[str, Callable[[Run], str]] = {"report": _page, "tensorboard": to_tensorboard, "mlflow": to_mlflow}
-"""What is made of one run, by the name of the form; each returns where it is."""
+MAKERS: dict[str, Callable[[Run], str]] = {PAGE: _page, "tensorboard": to_tensorboard, "mlflow": to_mlflow}
+"""What makes a form of one run and returns where it is, by form."""
 
 
 def _pages(runs: Sequence[Run]) -> str:
     return run_page(runs[0]) if len(runs) == 1 else comparison_page(runs)
+
+
+TEXTS: dict[str, Callable[[Sequence[Run]], str]] = {PAGE: _pages, "json": to_json, "csv": to_csv}
+"""What makes the text of a form of several runs, by form."""
 
 
 def _place(runs: Sequence[Run]) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 from coordinator.report import plots
 from coordinator.report.page import settings_of
 from coordinator.report.reading import Run
-from coordinator.report.rendering import Figures, rendered
+from coordinator.report.rendering import ShownFigures, rendered
 
 OF_A_RUN_ALONE = frozenset({"run.dir", "transport.bind"})
 """Settings that say nothing about a run's figures."""
@@ -21,7 +21,7 @@ def comparison_page(runs: Sequence[Run]) -> str:
     spots = [(run.folder.run_id, spot) for run in runs if (spot := _spot(run.summary))]
     return rendered(
         "comparison.html",
-        runs=[{"run": run, "figures": Figures(run.summary)} for run in runs],
+        runs=[{"run": run, "figures": ShownFigures(run.summary)} for run in runs],
         by_round=plots.accuracy_by_round(tracks, num_rounds, with_bands=len(tracks) <= 3) if tracks else None,
         by_bytes=plots.accuracy_by_bytes(tracks) if tracks else None,
         front=plots.front([name for name, _ in spots], [spot for _, spot in spots]) if spots else None,

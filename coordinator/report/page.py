@@ -12,7 +12,7 @@ from coordinator.footprint import PEAKS as PEAKS_OF_CLIENTS
 from coordinator.report import plots
 from coordinator.report.prototype_map import plane_of
 from coordinator.report.reading import Run
-from coordinator.report.rendering import Figures, rendered
+from coordinator.report.rendering import ShownFigures, rendered
 from coordinator.report.timeline import AGGREGATE, LINK, MISSING, UNKNOWN, WAIT, Timeline, timeline_of
 from coordinator.series import BAND, median_or_none
 from coordinator.summary import PEAKS
@@ -47,7 +47,7 @@ def _content(run: Run) -> dict[str, Any]:
     return {
         "run": run,
         "summary": summary,
-        "figures": Figures(summary),
+        "figures": ShownFigures(summary),
         "takes_turns": takes_turns,
         "band": BAND,
         "by_round": plots.accuracy_by_round(tracks, num_rounds, with_bands=True) if tracks else None,

@@ -171,7 +171,7 @@ def _stored_accounts(connection: sqlite3.Connection) -> Accounts:
         devices=read_devices(connection),
         state=of_frames(state.header, state.buffer, COMMANDS) if state else None,
         local={client: prototypes for client, prototypes in found.items() if prototypes},
-        closed_at_s={record.round: record.started_s for record in records},
+        closed_at_s={record.round: record.closed_at_s for record in records},
     )
 
 

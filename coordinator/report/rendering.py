@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from coordinator.figures import Figures, Path
 from coordinator.units import (
     show_accuracy,
     show_bytes,
@@ -37,28 +38,13 @@ FILTERS: dict[str, Callable[[float], str]] = {
 """How a template shows a figure, by unit."""
 
 
-class Figures:
-    """A summary's figures by dotted path, as text; an unknown one is `n/a` with its reason."""
+class ShownFigures(Figures):
+    """A summary's figures as text; an unknown one is `n/a`."""
 
-    def __init__(self, summary: Mapping[str, Any]) -> None:
-        self._summary = summary
-        self._reasons: Mapping[str, str] = summary.get("null_reasons", {})
-
-    def value(self, path: str) -> Any:
-        """Return a figure, None if it is null or not there."""
-        content: Any = self._summary
-        for key in path.split("."):
-            content = content.get(key) if isinstance(content, Mapping) else None
-        return content
-
-    def show(self, path: str, unit: str) -> str:
+    def show(self, path: Path, unit: str) -> str:
         """Return a figure in its unit."""
         value = self.value(path)
         return "n/a" if value is None else FILTERS[unit](value)
-
-    def reason(self, path: str) -> str:
-        """Return why a figure is not known, nothing if it is."""
-        return "" if self.value(path) is not None else self._reasons.get(path, "not measured")
 
 
 @lru_cache

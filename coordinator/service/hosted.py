@@ -14,7 +14,7 @@ import msgspec
 from coordinator.config import RunConfig
 from coordinator.daemon import Coordinator
 from coordinator.display import Display
-from coordinator.door import Arrival, Frames, OnArrival, OnBarred, OnEnded, Port
+from coordinator.door import Arrival, OnArrival, OnBarred, OnEnded, Port
 from coordinator.foyer import Guest
 from coordinator.record import RunRecord, outcome_of
 from coordinator.run_folder import RunFolder
@@ -24,6 +24,7 @@ from coordinator.turned_away import TurnedAway
 from models.data import dataset_classes
 from models.settings import source_of
 from models.spec import RunSpec
+from wire.encoding import Frames
 from wire.exit_codes import ExitCode
 from wire.messages import Goodbye
 from wire.sockets.tcp import Counters

@@ -17,10 +17,9 @@ from coordinator.commands import ConstantMade
 from coordinator.half import Constant
 from coordinator.virtual import clients
 from models.spec import read_spec
-from wire.encoding import decode, encode
+from wire.encoding import Frames, decode, encode
 from wire.limits import PIPE_BYTES
 from wire.messages import Message, Ready
-from wire.sockets.pipe import Frames
 from wire.tensors import Buffer
 from wire.timing import Timing
 
@@ -28,7 +27,7 @@ from wire.timing import Timing
 class Begin(Message, frozen=True, array_like=True):
     """Work for clients of this run; a user's modules are in `modules`, the data set in `samples` unless that is ''."""
 
-    tag: ClassVar[int] = 96
+    tag: ClassVar[int] = 112
     spec: dict[str, Any]
     run: int
     max_message_bytes: int
@@ -73,14 +72,14 @@ class Begin(Message, frozen=True, array_like=True):
 class Announce(Message, frozen=True, array_like=True):
     """Say what these clients have."""
 
-    tag: ClassVar[int] = 97
+    tag: ClassVar[int] = 113
     clients: list[str]
 
 
 class Announced(Message, frozen=True, array_like=True):
     """What one client has."""
 
-    tag: ClassVar[int] = 98
+    tag: ClassVar[int] = 114
     client: str
     ready: Ready
     notes: list[str]
@@ -90,7 +89,7 @@ class Announced(Message, frozen=True, array_like=True):
 class Open(Message, frozen=True, array_like=True):
     """The exchange that is performed from now on, with its downlink."""
 
-    tag: ClassVar[int] = 99
+    tag: ClassVar[int] = 115
     carries_payload: ClassVar[bool] = True
     round: int
     exchange: int
@@ -100,14 +99,14 @@ class Open(Message, frozen=True, array_like=True):
 class Perform(Message, frozen=True, array_like=True):
     """Do the open exchange for these clients; `kept` is the last round of each whose outcome stands."""
 
-    tag: ClassVar[int] = 100
+    tag: ClassVar[int] = 116
     kept: dict[str, int]
 
 
 class Performed(Message, frozen=True, array_like=True):
     """What one client has done, in front of its update's frames; `timing` is that of its work, as in `wire.timing`."""
 
-    tag: ClassVar[int] = 101
+    tag: ClassVar[int] = 117
     client: str
     timing: tuple[int, int, int, int]
     notes: list[str]
@@ -116,7 +115,7 @@ class Performed(Message, frozen=True, array_like=True):
 class Failed(Message, frozen=True, array_like=True):
     """The job cannot go on, and no other could: a setting, a message's size, or the method is to blame."""
 
-    tag: ClassVar[int] = 102
+    tag: ClassVar[int] = 118
     cause: Literal["setting", "size", "method"]
     reason: str
 
@@ -149,7 +148,7 @@ def read_announced(frames: Frames) -> clients.Announced:
     return clients.Announced(message.client, message.ready, message.notes, message.flops)
 
 
-def read_performed(head: Buffer, frames: Sequence[Buffer]) -> clients.Done:
+def read_performed(head: Buffer, frames: Frames) -> clients.Done:
     """Return what a client has done, whose update's frames came behind this head."""
     message, _ = decode([head], COMMANDS)
     assert isinstance(message, Performed)

@@ -47,10 +47,8 @@ class HeldClients:
         spec, index = self._spec, self._indices[client]
         model = msgspec.structs.replace(spec.model, name=spec.model.name_for(index))
         spec = msgspec.structs.replace(spec, model=model)
-        data, training = self._parts.client(index), spec.training
-        where = (training.device, training.threads, self._shelf)
-        secret = seed_secret(spec.seed)
-        participant = Participant(spec, self._method, client, data, self._constants, *where, secret)
+        data, secret = self._parts.client(index), seed_secret(spec.seed)
+        participant = Participant(spec, self._method, client, data, self._constants, self._shelf, secret)
         return participant, participant.notes
 
     def take(self, client: str) -> Participant:

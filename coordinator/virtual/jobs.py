@@ -19,13 +19,12 @@ from coordinator.virtual import commands
 from coordinator.virtual.batching import shares
 from coordinator.virtual.clients import Announced, Assignment, Done
 from models.spec import ConfigError
-from wire.encoding import decode, encode
+from wire.encoding import Frames, decode, encode
 from wire.errors import EncodeError
 from wire.limits import PIPE_BYTES
 from wire.messages import Message
 from wire.sockets.child import Child, thread_environment
 from wire.sockets.memory import peak_rss_bytes
-from wire.sockets.pipe import Frames
 
 MAX_TRIES = 3
 """How often a client may be asked before the run is given up."""

@@ -13,7 +13,7 @@ from coordinator.virtual.clients import Assignment, VirtualClients
 from coordinator.virtual.hosts import constants_of
 from models.data import ClientParts
 from models.shared_data import of_parts
-from wire.encoding import decode, encode
+from wire.encoding import Frames, decode, encode
 from wire.limits import PIPE_BYTES
 
 if TYPE_CHECKING:
@@ -101,5 +101,5 @@ def _run_of(opening: Sequence[Sequence[bytes]], samples: Samples | None) -> _Run
     return _last[begin]
 
 
-def _bytes(frames: Sequence[bytes | memoryview]) -> list[bytes]:
+def _bytes(frames: Frames) -> list[bytes]:
     return [bytes(frame) for frame in frames]

@@ -31,7 +31,7 @@ def speedup(net: str, side: int, batch_size: int, device: str) -> float:
     spec, shelf = _spec(net, batch_size, device), NetShelf()
     method = find(spec.method)
     clients = [
-        Participant(spec, method, str(index), _data(index, side, spec), device=device, shelf=shelf).client
+        Participant(spec, method, str(index), _data(index, side, spec), shelf=shelf).client
         for index in range(NUM_CLIENTS)
     ]
     start = net_arrays(clients[0].context.net)

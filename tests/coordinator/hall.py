@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from coordinator.door import Arrival, Frames
+from coordinator.door import Arrival
 from coordinator.half import Constant
 from coordinator.lobby import Events, Lobby
 from models import methods
 from models.spec import DataConfig, EvaluationConfig, ModelConfig, RunSpec, TrainingConfig, WireConfig
-from wire.encoding import decode, pack
+from wire.encoding import Frames, decode, pack
 from wire.messages import Hello, Message, Ready, Refusal, Welcome
 from wire.payload import Payload
 from wire.version import PROTOCOL_VERSION

@@ -85,14 +85,14 @@ def files(path: Path) -> list[Path]:
 def run_exchange(store: Store, round: int, exchange: int, clients: str = "abc") -> None:
     store.open_exchange(round, exchange, list(clients), b"down", b"link")
     for client in clients:
-        store.put_update(update(client, round=round, exchange=exchange), nothing)
+        store.put_updates([update(client, round=round, exchange=exchange)], nothing)
     name = f"{round}.{exchange}".encode()
     rows = [json.dumps({"round": round, "exchange_index": exchange, "client": client}) for client in clients]
     store.close_exchange(round, exchange, b"head " + name, b"state " + name, rows, nothing)
 
 
 def complete(store: Store, round: int, accepted: str = "abc") -> None:
-    store.close_round(RoundRecord(round, "completed", global_hash=f"hash{round}"), list(accepted), None, None, nothing)
+    store.close_round(RoundRecord(round, "completed", global_hash=f"hash{round}"), list(accepted), nothing)
 
 
 def stored_run(folder: Path, mode: str, *settings: str) -> RunFolder:

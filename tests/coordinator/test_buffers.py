@@ -16,9 +16,9 @@ from tests.coordinator.stores import LARGE, Gate, call, files, nothing, unexpect
 def test_large_buffer_is_a_file_until_its_exchange_closes(store_path: Path) -> None:
     store = Store(store_path, call, unexpected)
     store.open_exchange(1, 0, ["a", "b", "../c"], b"", b"")
-    store.put_update(update("a", LARGE), nothing)
-    store.put_update(update("../c", LARGE[::-1]), nothing)
-    store.put_update(update("b", LARGE[:-1]), nothing)
+    store.put_updates([update("a", LARGE)], nothing)
+    store.put_updates([update("../c", LARGE[::-1])], nothing)
+    store.put_updates([update("b", LARGE[:-1])], nothing)
     opened = store.position().open_exchange
     assert opened is not None
     assert [found.buffer for found in opened.updates] == [None, None, LARGE[:-1]]
@@ -34,8 +34,8 @@ def test_large_buffer_is_a_file_until_its_exchange_closes(store_path: Path) -> N
 def test_failed_round_deletes_its_files(store_path: Path) -> None:
     store = Store(store_path, call, unexpected)
     store.open_exchange(1, 0, ["a"], b"", b"")
-    store.put_update(update("a", LARGE), nothing)
-    store.close_round(RoundRecord(1, "failed"), [], None, None, nothing)
+    store.put_updates([update("a", LARGE)], nothing)
+    store.close_round(RoundRecord(1, "failed"), [], nothing)
     store.close()
     assert files(store_path) == []
 
@@ -43,9 +43,9 @@ def test_failed_round_deletes_its_files(store_path: Path) -> None:
 def test_a_round_closed_in_the_same_batch_leaves_the_next_exchanges_file(store_path: Path) -> None:
     store = Store(store_path, call, unexpected)
     gate = Gate(store)
-    store.close_round(RoundRecord(1, "completed"), [], None, None, nothing)
+    store.close_round(RoundRecord(1, "completed"), [], nothing)
     store.open_exchange(1, 1, ["a"], b"", b"")
-    store.put_update(update("a", LARGE, 1, 1), nothing)
+    store.put_updates([update("a", LARGE, 1, 1)], nothing)
     gate.open()
     store.position()
     assert store.load_buffer(1, 1, "a") == LARGE
@@ -58,7 +58,7 @@ def test_store_holds_no_buffer_once_it_is_durable(store_path: Path) -> None:
     for client, size in (("a", 100), ("b", len(LARGE))):
         array = np.zeros(size, np.uint8)
         alive = weakref.ref(array)
-        store.put_update(StoredUpdate(1, 0, client, 1, b"", array.data, b""), nothing)
+        store.put_updates([StoredUpdate(1, 0, client, 1, b"", array.data, b"")], nothing)
         del array
         assert store.position()
         assert alive() is None
@@ -68,7 +68,7 @@ def test_store_holds_no_buffer_once_it_is_durable(store_path: Path) -> None:
 def test_files_without_a_row_are_deleted_on_opening(store_path: Path) -> None:
     store = Store(store_path, call, unexpected)
     store.open_exchange(1, 0, ["a"], b"", b"")
-    store.put_update(update("a", LARGE), nothing)
+    store.put_updates([update("a", LARGE)], nothing)
     store.close()
     (file,) = files(store_path)
     stray = file.with_name("000001-00-" + "0" * 32)
@@ -83,7 +83,7 @@ def test_files_without_a_row_are_deleted_on_opening(store_path: Path) -> None:
 def test_row_without_its_whole_file_is_refused(store_path: Path, damage: str) -> None:
     store = Store(store_path, call, unexpected)
     store.open_exchange(1, 0, ["a"], b"", b"")
-    store.put_update(update("a", LARGE), nothing)
+    store.put_updates([update("a", LARGE)], nothing)
     store.close()
     (file,) = files(store_path)
     if damage == "missing":

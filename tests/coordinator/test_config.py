@@ -238,5 +238,5 @@ def test_the_live_page_needs_a_store_that_it_can_read() -> None:
 
 
 def test_a_run_leaves_behind_what_is_wanted() -> None:
-    assert load(None, []).report.forms == ["report"]
+    assert load(None, []).report.forms == ["html"]
     assert load(None, ["report.page=false", "report.mlflow=true"]).report.forms == ["mlflow"]

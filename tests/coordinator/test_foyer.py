@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from coordinator.door import Arrival, Frames
+from coordinator.door import Arrival
 from coordinator.foyer import Events, Foyer, Guest
 from coordinator.membership import PROBE_S
-from wire.encoding import decode
+from wire.encoding import Frames, decode
 from wire.messages import Goodbye, Hello, Message, Ping, Refusal, RefusalCode
 
 IDLE_S = 15.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coordinator.soundings import EMPTY, Soundings
-from wire.encoding import Packed, decode, encoded_bytes, pack
+from coordinator.soundings import Soundings
+from wire.encoding import EMPTY_PACKED, Packed, decode, encoded_bytes, pack
 from wire.limits import MAX_ARRAYS, MAX_SOUNDING_BYTES, SOUNDINGS_PER_MINUTE
 from wire.messages import Echo, Sounding
 from wire.payload import Payload, Tensor
@@ -26,7 +26,7 @@ class Asked:
         self.at = 0.0
         self._soundings = Soundings(lambda: self.at, lambda: 1_798_761_600.5)
 
-    def echo(self, client: str = "a", returns: bool = False, packed: Packed = EMPTY) -> tuple[Echo, int] | None:
+    def echo(self, client: str = "a", returns: bool = False, packed: Packed = EMPTY_PACKED) -> tuple[Echo, int] | None:
         frames = self._soundings.echo(client, Sounding(OURS, 7, returns), packed, len(packed.buffer))
         if not frames:
             return None

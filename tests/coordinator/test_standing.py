@@ -64,7 +64,7 @@ def open_exchange(store: Store, round: int, exchange: int, answered: str = "", c
     """Open an exchange, and let some clients of the cohort answer, `b` with a large update."""
     store.open_exchange(round, exchange, list(cohort), *frames(commands.Configured(), DOWNLINK))
     for client in answered:
-        store.put_update(update(client, round, exchange), nothing)
+        store.put_updates([update(client, round, exchange)], nothing)
 
 
 def packed_update(client: str) -> Packed:
@@ -131,7 +131,7 @@ def test_between_two_rounds_the_next_one_is_to_be_opened(store: Store) -> None:
     for round in (2, 3):
         open_exchange(store, round, 0)
         close_exchange(store, round, 0, 9.0)
-        store.close_round(RoundRecord(round, "failed"), [], None, None, nothing)
+        store.close_round(RoundRecord(round, "failed"), [], nothing)
     found = standing(store)
     assert found.position == Position(4, 1, 2, KEPT)
     assert found.start_state == found.latest_state == state(1.1)
@@ -201,7 +201,7 @@ def test_lines_come_back_in_the_order_of_a_run_without_a_restart(store: Store) -
             store.close_exchange(round, exchange, None, None, lines, nothing)
             expected += lines
         left_open = [] if exchanges else [client_line(round, 0)]
-        store.close_round(RoundRecord(round, "completed", line=round_line(round)), [], None, None, nothing, left_open)
+        store.close_round(RoundRecord(round, "completed", line=round_line(round)), [], nothing, left_open)
         expected += [*left_open, round_line(round)]
     assert list(stored_lines(store, NUM_EXCHANGES)) == expected
     store.open_exchange(3, NUM_EXCHANGES, ["a"], b"", b"")

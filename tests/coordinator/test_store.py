@@ -48,7 +48,7 @@ def test_meta_is_overwritten_and_constants_keep_their_order(store: Store) -> Non
 def test_open_exchange_comes_back_with_its_updates_in_client_order(store: Store) -> None:
     store.open_exchange(1, 0, ["c", "a", "b"], b"down", b"link")
     for client in ("c", "a", "B"):
-        store.put_update(update(client, buffer=client.encode() * 3), nothing)
+        store.put_updates([update(client, buffer=client.encode() * 3)], nothing)
     found = store.position().open_exchange
     assert found is not None
     assert (found.round, found.exchange, found.cohort) == (1, 0, ("c", "a", "b"))
@@ -60,8 +60,8 @@ def test_open_exchange_comes_back_with_its_updates_in_client_order(store: Store)
 def test_any_contiguous_buffer_is_stored_as_its_bytes(store: Store) -> None:
     store.open_exchange(1, 0, ["small", "large"], b"", b"")
     small, large = np.arange(10.0), np.arange(float(SPILL_BYTES))
-    store.put_update(StoredUpdate(1, 0, "small", 1, b"", small.data, b""), nothing)
-    store.put_update(StoredUpdate(1, 0, "large", 1, b"", large.data, b""), nothing)
+    store.put_updates([StoredUpdate(1, 0, "small", 1, b"", small.data, b"")], nothing)
+    store.put_updates([StoredUpdate(1, 0, "large", 1, b"", large.data, b"")], nothing)
     assert store.position()
     assert store.load_buffer(1, 0, "small") == small.tobytes()
     assert store.load_buffer(1, 0, "large") == large.tobytes()
@@ -98,7 +98,7 @@ def test_completed_round_makes_its_last_state_the_next_start(store: Store) -> No
 def test_a_run_may_start_from_a_state_of_its_own(store: Store) -> None:
     store.put_start(b"head 0", b"state 0")
     run_exchange(store, 1, 0)
-    store.close_round(RoundRecord(1, "failed"), [], None, None, nothing)
+    store.close_round(RoundRecord(1, "failed"), [], nothing)
     assert store.position().start_state == store.position().latest_state == StoredState(b"head 0", b"state 0")
     run_exchange(store, 2, 0)
     assert store.position().start_state == StoredState(b"head 0", b"state 0")
@@ -112,21 +112,14 @@ def test_the_last_word_of_each_client_is_kept(store: Store) -> None:
     assert list(store.clients().items()) == [("a", b"2"), ("b", b"3")]
 
 
-def test_completed_round_may_bring_a_later_state(store: Store) -> None:
-    run_exchange(store, 1, 0)
-    store.close_round(RoundRecord(1, "completed"), ["a"], b"later", b"state", nothing)
-    position = store.position()
-    assert position.start_state == position.latest_state == StoredState(b"later", b"state")
-
-
 def test_failed_round_goes_back_to_its_start(store: Store) -> None:
     run_exchange(store, 1, 0)
     complete(store, 1)
     for round in (2, 3):
         run_exchange(store, round, 0)
         store.open_exchange(round, 1, ["a", "b"], b"down", b"link")
-        store.put_update(update("a", LARGE, round, 1), nothing)
-        store.close_round(RoundRecord(round, "failed", "no quorum"), ["a"], b"ignored", b"ignored", nothing)
+        store.put_updates([update("a", LARGE, round, 1)], nothing)
+        store.close_round(RoundRecord(round, "failed", "no quorum"), ["a"], nothing)
     position = store.position()
     assert position == StoredPosition(
         next_round=4,
@@ -145,11 +138,11 @@ def test_failed_round_goes_back_to_its_start(store: Store) -> None:
 
 def test_round_records_come_back_whole(store: Store) -> None:
     records = [
-        RoundRecord(1, "completed", "", "hash", 1_700_000_000.5, 0.25, '{"accepted": 3}'),
-        RoundRecord(2, "failed", "1 of 2 clients", "", 1_700_000_001.0, 5.0, "{}"),
+        RoundRecord(1, "completed", "", "hash", 1_700_000_000.5, '{"accepted": 3}'),
+        RoundRecord(2, "failed", "1 of 2 clients", "", 1_700_000_001.0, "{}"),
     ]
     for record in records:
-        store.close_round(record, [], None, None, nothing)
+        store.close_round(record, [], nothing)
     assert store.round_records() == records
 
 
@@ -177,7 +170,7 @@ def test_lines_of_an_exchange_that_a_failed_round_left_open_are_stored_with_the_
     run_exchange(store, 1, 0, "a")
     store.open_exchange(1, 1, ["a", "b"], b"", b"")
     lines = [json.dumps({"exchange_index": 1, "client": client}) for client in "ab"]
-    store.close_round(RoundRecord(1, "failed"), [], None, None, nothing, lines)
+    store.close_round(RoundRecord(1, "failed"), [], nothing, lines)
     assert list(store.metric_lines())[1:] == lines
 
 
@@ -216,7 +209,7 @@ def test_file_is_bounded_by_one_exchange(store_path: Path) -> None:
     for round in range(1, 41):
         store.open_exchange(round, 0, list("abcd"), b"down", bytes(100_000))
         for client in "abcd":
-            store.put_update(update(client, bytes(100_000), round), nothing)
+            store.put_updates([update(client, bytes(100_000), round)], nothing)
         store.close_exchange(round, 0, b"head", bytes(100_000), [], nothing)
         complete(store, round)
         store.position()

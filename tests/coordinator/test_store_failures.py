@@ -46,9 +46,8 @@ store.open_exchange(1, 0, ["asked"], b"down", b"link")
 for number in range(400):
     client = f"{{number:03d}}"
     size = {len(LARGE)} if number % 40 == 0 else 100
-    store.put_update(
-        StoredUpdate(1, 0, client, 1, b"", client.encode() * size, b""), lambda client=client: acknowledge(client)
-    )
+    update = StoredUpdate(1, 0, client, 1, b"", client.encode() * size, b"")
+    store.put_updates([update], lambda client=client: acknowledge(client))
 store.close()
 """
 
@@ -94,7 +93,7 @@ BufferFolder.write = write_and_die
 store = Store(Path(sys.argv[1]), lambda callback: callback(), sys.exit)
 store.open_exchange(1, 0, ["a", "b"], b"down", b"link")
 for client in "ab":
-    store.put_update(StoredUpdate(1, 0, client, 1, b"", bytes(300_000), b""), lambda: None)
+    store.put_updates([StoredUpdate(1, 0, client, 1, b"", bytes(300_000), b"")], lambda: None)
     store.position()
 """
 
@@ -114,7 +113,7 @@ def test_update_killed_between_file_and_commit_can_be_sent_again(store_path: Pat
     assert opened is not None
     assert [found.client for found in opened.updates] == ["a"]
     assert len(files(store_path)) == 1
-    store.put_update(update("b", LARGE), nothing)
+    store.put_updates([update("b", LARGE)], nothing)
     store.position()
     assert store.load_buffer(1, 0, "b") == LARGE
     store.close()
@@ -129,7 +128,7 @@ def test_full_disk_is_said_once_and_nothing_is_acknowledged_after(
     store = Store(store_path, call, failures)
     store.open_exchange(1, 0, [], b"", b"")
     for number in range(10):
-        store.put_update(update(str(number), bytes(50_000)), partial(acknowledged.append, str(number)))
+        store.put_updates([update(str(number), bytes(50_000))], partial(acknowledged.append, str(number)))
         with contextlib.suppress(StoreError):
             store.position()  # waits, so that each update has a transaction of its own
     text = failures.only()
@@ -153,7 +152,7 @@ def test_buffer_that_does_not_fit_the_disk_is_not_acknowledged(store_path: Path)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, hard))
     try:
-        store.put_update(update("a", bytes(1 << 21)), never)
+        store.put_updates([update("a", bytes(1 << 21))], never)
         assert "File too large; see to the cause and start the run again" in failures.only()
         store.close()
     finally:
@@ -194,9 +193,9 @@ def test_same_update_twice_is_a_fault_and_the_first_one_stays(store_path: Path) 
     failures = Failures()
     store = Store(store_path, call, failures)
     store.open_exchange(1, 0, ["a"], b"", b"")
-    store.put_update(update("a", LARGE), nothing)
+    store.put_updates([update("a", LARGE)], nothing)
     store.position()
-    store.put_update(update("a", LARGE[::-1]), never)
+    store.put_updates([update("a", LARGE[::-1])], never)
     assert "UNIQUE constraint failed" in failures.only()
     store.close()
     again = Store(store_path, call, unexpected)
@@ -205,15 +204,15 @@ def test_same_update_twice_is_a_fault_and_the_first_one_stays(store_path: Path) 
 
 
 MISUSES: dict[str, list[Callable[[Store], None]]] = {
-    "no exchange": [lambda store: store.put_update(update("a"), nothing)],
+    "no exchange": [lambda store: store.put_updates([update("a")], nothing)],
     "closed, never opened": [lambda store: store.close_exchange(1, 0, b"", b"", [], nothing)],
-    "late update": [lambda store: run_exchange(store, 1, 0), lambda store: store.put_update(update("d"), nothing)],
+    "late update": [lambda store: run_exchange(store, 1, 0), lambda store: store.put_updates([update("d")], nothing)],
     "two open": [lambda store, n=n: store.open_exchange(1, n, [], b"", b"") for n in (0, 1)],  # type: ignore[misc]
     "round twice": [lambda store: complete(store, 1)] * 2,
     "constant twice": [lambda store: store.put_constant("masks", "digest", b"", b"")] * 2,
     "no buffer": [
         lambda store: store.open_exchange(1, 0, ["a"], b"", b""),
-        lambda store: store.put_update(StoredUpdate(1, 0, "a", 1, b"", None, b""), nothing),
+        lambda store: store.put_updates([StoredUpdate(1, 0, "a", 1, b"", None, b"")], nothing),
     ],
     "metrics that are no JSON": [
         lambda store: store.open_exchange(1, 0, [], b"", b""),

@@ -13,22 +13,25 @@ from pathlib import Path
 
 import pytest
 
+from coordinator import writer
 from coordinator.store import Store, StoreError
 from tests.coordinator.stores import WAIT_S, Failures, Gate, call, never, unexpected, update
 
 
-def test_what_gathers_during_a_commit_is_one_transaction(store_path: Path) -> None:
+def test_what_gathers_during_a_commit_is_one_transaction(store_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reached: list[str] = []
+    monkeypatch.setattr(writer, "reach", reached.append)
     store = Store(store_path, call, unexpected)
     gate, done = Gate(store), threading.Event()
     order: list[int] = []
     store.open_exchange(1, 0, [], b"", b"")
     for number in range(1000):
-        store.put_update(update(f"{number:04d}"), partial(order.append, number))
+        store.put_updates([update(f"{number:04d}")], partial(order.append, number))
     store.put_meta("last", "", on_durable=done.set)
     gate.open()
     assert done.wait(WAIT_S)
     assert order == list(range(1000))
-    assert store.num_commits <= 2
+    assert reached.count("store.committed") <= 2
     store.close()
 
 
@@ -45,7 +48,7 @@ def test_what_is_written_together_is_there_together_or_not_at_all(store_path: Pa
         raise KeyError
     with store.together():
         store.put_meta("third", "", on_durable=never)
-        store.put_update(update(), never)
+        store.put_updates([update()], never)
     assert "is not open" in failures.only()
     store.close()
     again = Store(store_path, call, unexpected)
@@ -64,7 +67,7 @@ def test_nothing_is_durable_before_its_transaction_is(store_path: Path) -> None:
         reader.close()
 
     store.open_exchange(1, 0, ["a"], b"", b"")
-    store.put_update(update(), look)
+    store.put_updates([update()], look)
     store.close()
     assert seen == [1]
 
@@ -100,7 +103,7 @@ def test_a_store_in_memory_is_written_by_its_caller_and_not_by_a_thread() -> Non
     num_threads = threading.active_count()
     store = Store(None, call, unexpected)
     store.open_exchange(1, 0, ["a"], b"", b"")
-    store.put_update(update(), lambda: wrote.append(threading.get_ident()))
+    store.put_updates([update()], lambda: wrote.append(threading.get_ident()))
     assert (wrote, threading.active_count()) == ([threading.get_ident()], num_threads)
     store.close()
 
@@ -113,7 +116,7 @@ def test_memory_store_acknowledges_in_well_under_a_millisecond() -> None:
     for number in range(300):
         durable.clear()
         start = time.perf_counter()
-        store.put_update(update(str(number), bytes(2000)), durable.set)
+        store.put_updates([update(str(number), bytes(2000))], durable.set)
         assert durable.wait(WAIT_S)
         times.append(time.perf_counter() - start)
     store.close()

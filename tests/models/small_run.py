@@ -27,6 +27,10 @@ def make_spec(method: str, num_classes: int = 4, **changes: Any) -> RunSpec:
     return RunSpec(**{**fields, **changes})
 
 
+ON_CPU = TrainingConfig(local_epochs=1, batch_size=4, lr=0.01, device="cpu")
+"""The same training, also where there is a GPU."""
+
+
 def make_data(labels: Collection[int], num_classes: int = 4, seed: int = 0) -> ClientData:
     """Noisy 4 x 4 images, lighter with the class id; the test part equals the train part."""
     y = np.array(list(labels), np.int64)

@@ -17,7 +17,7 @@ from models.participant import Participant
 from models.spec import ModelConfig, RunSpec, TrainingConfig
 from models.training import train
 from tests.models.federation import Federation
-from tests.models.small_run import make_data, make_spec
+from tests.models.small_run import ON_CPU, make_data, make_spec
 
 LABELS = {
     "a": [0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 3, 0, 1],
@@ -196,11 +196,12 @@ def test_a_loss_of_ones_own_is_not_batched_unless_it_says_so() -> None:
 
 def test_a_net_on_the_shelf_is_put_back_and_not_changed_by_the_others() -> None:
     """All clients of a simulation share one net: what one takes in is its own by the time the next one comes."""
-    spec, shelf = make_spec("local_only", model=ModelConfig(name="mlp", feature_dim=6)), NetShelf()
+    model, shelf = ModelConfig(name="mlp", feature_dim=6), NetShelf()
+    spec = make_spec("local_only", model=model, training=ON_CPU)
     method = methods.find("local_only")
     together = Together(spec.training)
     for seed, labels in enumerate([[0, 1, 2, 3], [3, 3, 3, 3]]):
-        client = Participant(spec, method, str(seed), make_data(labels), shelf=shelf, device="cpu").client
+        client = Participant(spec, method, str(seed), make_data(labels), shelf=shelf).client
         together.add(client, seed)
         for parameter in client.context.net.parameters():
             torch.nn.init.constant_(parameter, np.nan)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from models.data import (
+    DATASETS,
     ClientParts,
     check_normalization,
     dataset_classes,
-    dataset_names,
     load_client_data,
     load_dataset,
     scaled,
@@ -219,7 +219,7 @@ def test_the_part_of_each_client_is_the_same_however_it_is_loaded() -> None:
 
 
 def test_a_run_has_its_name_for_each_data_set() -> None:
-    assert {"digits", "mnist", "fashion-mnist", "images", "npz", "CIFAR10"} <= set(dataset_names())
+    assert {"digits", "mnist", "fashion-mnist", "images", "npz", "CIFAR10"} <= set(DATASETS)
 
 
 def test_arrays_of_images_are_normalised_and_others_cannot_be() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from models import registry
-from models.data import Dataset, dataset_classes, dataset_names, load_client_data, load_dataset
+from models.data import Dataset, dataset_classes, load_client_data, load_dataset
 from models.spec import ConfigError, DataConfig
 from tests.models.small_run import make_spec
 
@@ -89,6 +89,4 @@ def test_an_installed_package_brings_data_sets(monkeypatch: pytest.MonkeyPatch) 
         return {"weather": "own_data:weather"} if kind == "dataset" else {}
 
     monkeypatch.setattr(registry, "installed", installed)
-    monkeypatch.setattr("models.data.installed", installed)
     assert load_dataset(DataConfig(dataset="weather")).classes == ["dry", "wet"]
-    assert "weather" in dataset_names()

@@ -10,9 +10,9 @@ from models.checkpoint import state_hash
 from models.data import ClientData
 from models.methods.api import LOCAL_RULES
 from models.participant import Participant
-from models.spec import ConfigError, EvaluationConfig, ModelConfig, RunSpec
+from models.spec import ConfigError, EvaluationConfig, ModelConfig, RunSpec, TrainingConfig
 from tests.models.federation import Federation
-from tests.models.small_run import UNEVEN, make_data, make_spec
+from tests.models.small_run import ON_CPU, UNEVEN, make_data, make_spec
 from wire.errors import RecordError
 from wire.payload import EMPTY, Payload, Tensor
 
@@ -20,7 +20,8 @@ METHOD = methods.default()
 
 
 def participant(name: str = "a", data: ClientData | None = None, **changes: Any) -> Participant:
-    return Participant(make_spec(METHOD.name, **changes), METHOD, name, data or make_data(UNEVEN["a"]), device="cpu")
+    spec = make_spec(METHOD.name, **{"training": ON_CPU, **changes})
+    return Participant(spec, METHOD, name, data or make_data(UNEVEN["a"]))
 
 
 def federation(**changes: Any) -> Federation:
@@ -49,8 +50,8 @@ def test_a_participant_announces_what_it_holds() -> None:
 
 def test_a_method_adds_its_own_layers_and_rules() -> None:
     method = replace(METHOD, net=f"{__name__}:with_scale", local_rules=("first_class",))
-    spec = make_spec(METHOD.name)
-    made = Participant(spec, method, "a", make_data(UNEVEN["a"]), device="cpu")
+    spec = make_spec(METHOD.name, training=ON_CPU)
+    made = Participant(spec, method, "a", make_data(UNEVEN["a"]))
     assert made.announcement.num_parameters == participant().announcement.num_parameters + 1
     assert "scale" in made.arrays()
     assert method.rules == ("head", "local_prototype", "first_class", "global_prototype")
@@ -173,7 +174,7 @@ def test_a_missing_gpu_is_an_error_in_words() -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
     with pytest.raises(ConfigError, match="sees no GPU"):
-        Participant(make_spec(METHOD.name), METHOD, "a", make_data([0]), device="cuda")
+        participant(training=TrainingConfig(device="cuda"))
 
 
 def test_other_samples_change_what_is_announced_and_the_digest_of_the_round() -> None:

@@ -9,6 +9,7 @@ from models import partition
 from models.partition import ClientSplit, Labels
 from models.partitions.dirichlet import dirichlet
 from models.spec import ConfigError, DataConfig
+from tests.models.parts import histogram
 
 
 def split_or_refusal(labels: Labels, config: DataConfig, seed: int) -> tuple[list[ClientSplit], str]:
@@ -115,7 +116,7 @@ def test_a_small_alpha_gives_each_client_few_classes() -> None:
     held = {}
     for alpha in (0.05, 100.0):
         parts = dirichlet(Labels(labels), DataConfig(alpha=alpha, num_clients=4), np.random.default_rng(0))
-        held[alpha] = (partition.histogram(labels, parts, 10) > 0).sum()
+        held[alpha] = (histogram(labels, parts, 10) > 0).sum()
     assert held[0.05] < 25 < held[100.0] == 40
 
 
@@ -124,7 +125,7 @@ def test_a_full_client_gets_no_more_of_the_next_class() -> None:
     config = DataConfig(alpha=0.05, num_clients=2, min_size=0)
     num_full = 0
     for seed in range(20):
-        held = partition.histogram(labels, dirichlet(Labels(labels), config, np.random.default_rng(seed)), 2)
+        held = histogram(labels, dirichlet(Labels(labels), config, np.random.default_rng(seed)), 2)
         full = held[:, 0] == 100
         num_full += full.sum()
         assert (held[full, 1] == 0).all()
@@ -194,11 +195,6 @@ def test_an_unknown_partition_is_answered_with_the_nearest() -> None:
         partition.split(Labels(np.zeros(50, int)), DataConfig(partition="dirichlett"), 0)
 
 
-def test_a_histogram_counts_by_part_and_class() -> None:
-    counted = partition.histogram(np.array([0, 1, 1, 3]), [np.array([0, 1]), np.array([2, 3]), np.array([], int)], 5)
-    assert counted.tolist() == [[1, 1, 0, 0, 0], [0, 1, 0, 1, 0], [0, 0, 0, 0, 0]]
-
-
 def test_the_drawn_indices_carry_the_names_that_are_read_back() -> None:
     labels = Labels(np.arange(200) % 10)
     drawn = partition.drawn_indices(DataConfig(), labels, 3)
@@ -240,9 +236,7 @@ def test_each_task_is_spread_by_a_draw_of_its_own() -> None:
     config = DataConfig(partition="sample-dirichlet", num_clients=3, min_size=6, test_fraction=0)
     splits = partition.split(labels, config, 0, [range(3), range(3, 6)])
     assert sorted(np.concatenate([split.train for split in splits]).tolist()) == list(range(180))
-    by_task = [
-        partition.histogram(labels.y, [split.train for split in splits], 6)[:, part] for part in ([0, 1, 2], [3, 4, 5])
-    ]
+    by_task = [histogram(labels.y, [split.train for split in splits], 6)[:, part] for part in ([0, 1, 2], [3, 4, 5])]
     assert all(counts.sum(axis=1).min() >= 6 for counts in by_task)
     assert by_task[0].tolist() != by_task[1].tolist()
 

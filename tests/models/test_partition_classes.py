@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from models.partition import ClientSplit, Labels, histogram, split
+from models.partition import ClientSplit, Labels, split
 from models.spec import ConfigError, DataConfig
+from tests.models.parts import histogram
 
 
 def rows(part: ClientSplit) -> np.ndarray:

@@ -14,9 +14,9 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from wire.encoding import Frames
 from wire.sockets.log import last_lines, size_bytes
 from wire.sockets.outbox import Outbox
-from wire.sockets.pipe import Frames
 from wire.sockets.stream import Inbox, StreamError, pieces
 from wire.tensors import Buffer
 

@@ -14,12 +14,13 @@ import zmq
 from zmq.utils.monitor import parse_monitor_message
 
 from wire.limits import MAX_PARTS
+from wire.tensors import Buffer
 
 Context = zmq.Context[zmq.Socket[bytes]]
 """One per process; its sockets are closed before it."""
 
 Socket = zmq.Socket[bytes]
-Parts = Sequence[bytes | memoryview]
+Parts = Sequence[Buffer]
 """What ZeroMQ calls the frames of a message; see `wire.framing`."""
 
 MAX_BURST = 256
@@ -70,12 +71,12 @@ class Endpoint:
     def _receive(self) -> None:
         raise AssertionError("an endpoint must say what it does with a message")
 
-    def _parts(self) -> list[bytes | memoryview]:
+    def _parts(self) -> list[Buffer]:
         """Receive a message: its first part, mostly the only one, copied out, and the others where they came to lie.
 
         Of too many parts only so many are kept that they are seen to be too many.
         """
-        parts: list[bytes | memoryview] = [self._socket.recv(zmq.NOBLOCK)]
+        parts: list[Buffer] = [self._socket.recv(zmq.NOBLOCK)]
         while self._socket.getsockopt(_RCVMORE):
             part = self._socket.recv(zmq.NOBLOCK, copy=False)
             if len(parts) <= MAX_PARTS:

@@ -14,12 +14,10 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Sequence
 
+from wire.encoding import Frames
 from wire.sockets.stream import Inbox, pieces
 from wire.tensors import Buffer
-
-Frames = Sequence[Buffer]
 
 
 def end_with_parent() -> None:

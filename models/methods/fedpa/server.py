@@ -17,7 +17,7 @@ from models.methods.fedpa.losses import Classifiers
 from models.nets import flatten_buffers, flatten_parameters
 from models.prototypes import ClassSums, WeightedMean
 from models.spec import RunSpec
-from wire.payload import Record, RecordError
+from wire.payload import Record
 
 _NOTHING = np.zeros(0, np.float32)
 _LARGEST_COUNT = 2**32 - 1
@@ -132,7 +132,6 @@ class _Cohort:
         record, num_train = update.record, int(update.record.counts.sum(dtype=np.int64))
         if not num_train:
             return
-        _check(update)
         if has_prototypes:
             self.prototypes.add(record.prototypes, record.classes, record.counts[record.classes])
         add_named(self.parameters, update.client, "parameters", record.parameters, num_train)
@@ -155,14 +154,6 @@ class _Cohort:
         num_classes, feature_dim = self._head
         head = slice(record.classifier_at, record.classifier_at + num_classes * (feature_dim + 1))
         return np.array(record.parameters[head], np.float32)
-
-
-def _check(update: Update) -> None:
-    """Name the client of an update that contradicts itself; one that came over the wire was refused before."""
-    try:
-        update.record.check()
-    except RecordError as error:
-        raise RoundFailedError(f"client {update.client}: {error}") from None
 
 
 def _as_counts(label_counts: np.ndarray) -> np.ndarray:

@@ -71,7 +71,7 @@ class RecordedRun:
             self.store.close_exchange(round, index, None, None, lines, nothing, list(reports))
         self.book.close(round, at + 5 + longer_s)
         record = RoundRecord(round, "completed", global_hash=f"hash{round}", line=self.book.round_lines[-1])
-        self.store.close_round(record, ["ann"], None, None, nothing)
+        self.store.close_round(record, ["ann"], nothing)
 
     def fail(self, round: int, at: float) -> None:
         """Play and store a round that fails as bob's update of its first exchange is missing."""
@@ -81,7 +81,7 @@ class RecordedRun:
         self.store.open_exchange(round, 0, list(READY), b"", b"")
         self.book.close(round, at + 5, "failed", "1 of 2 updates")
         record = RoundRecord(round, "failed", "1 of 2 updates", line=self.book.round_lines[-1])
-        self.store.close_round(record, [], None, None, nothing, self.book.exchange_lines[before:])
+        self.store.close_round(record, [], nothing, self.book.exchange_lines[before:])
 
     def put_fact(self, name: str, text: str) -> None:
         """Store a fact of the run."""
@@ -93,7 +93,7 @@ class RecordedRun:
 
     def put_update(self, round: int, client: str, header: bytes, buffer: bytes) -> None:
         """Store an update of the open exchange."""
-        self.store.put_update(StoredUpdate(round, 0, client, 10, header, buffer, b""), nothing)
+        self.store.put_updates([StoredUpdate(round, 0, client, 10, header, buffer, b"")], nothing)
 
     def write_prototypes(self, classes: Sequence[int] = (0, 1, 2)) -> None:
         """Write a global state with prototypes."""

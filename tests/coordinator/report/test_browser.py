@@ -14,6 +14,7 @@ import pytest
 from coordinator.dashboard.process import NEEDED, Dashboard
 from coordinator.report.command import leave_behind
 from coordinator.report.comparison import comparison_page
+from coordinator.report.forms import PAGE
 from coordinator.report.reading import Run
 from coordinator.units import show_accuracy, show_bytes, show_count
 from tests.coordinator.accounting import report, scored
@@ -61,7 +62,7 @@ def pages(run: Run, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     (folder / "comparison.html").write_text(comparison_page([run, run]))
     large = large_run(folder)
     for one in (run.folder, large):
-        assert list(leave_behind(one, ["report"])) == [f"report: {one.page_path}"]
+        assert list(leave_behind(one, [PAGE])) == [f"report: {one.page_path}"]
     return [run.folder.page_path, large.page_path, folder / "comparison.html"]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from coordinator.report import command, rendering
+from coordinator.report.forms import AUTOMATIC, EXPORTS, FORMS, PAGE
 from coordinator.report.reading import Run
 from models.spec import ConfigError
 from tests.coordinator.report.runs import RecordedRun
@@ -92,16 +93,21 @@ def test_without_jinja2_one_line_says_so(run: Run, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(builtins, "__import__", without)
     rendering._environment.cache_clear()
-    (line,) = command.leave_behind(run.folder, ["report"])
+    (line,) = command.leave_behind(run.folder, [PAGE])
     assert line == "report: needs the package jinja2: pip install 'protoedge[report]'"
 
 
 def test_a_run_whose_page_cannot_be_made_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = RecordedRun(tmp_path).end()
     monkeypatch.setattr(command, "AUTOMATIC_BYTES", 0)
-    assert list(command.leave_behind(folder, ["report"])) == [
+    assert list(command.leave_behind(folder, [PAGE])) == [
         "report: left out as the run is long; coordinator report makes it"
     ]
     folder.metrics_path.unlink()
-    (line,) = command.leave_behind(folder, ["report"])
+    (line,) = command.leave_behind(folder, [PAGE])
     assert line.startswith("report: FileNotFoundError: ")
+
+
+def test_each_form_is_made_by_something() -> None:
+    assert {"table", *command.TEXTS, *EXPORTS} == set(FORMS)
+    assert set(command.MAKERS) == {PAGE, *EXPORTS} == set(AUTOMATIC.values())

@@ -85,6 +85,13 @@ def test_a_figure_that_is_not_known_says_why(run: Run) -> None:
     assert page.row("energy") == ["n/a", "ann: its sensors did not answer all the time"]
 
 
+def test_a_figure_that_is_part_of_a_null_has_its_reason(tmp_path: Path) -> None:
+    text = run_page(read_run(RecordedRun(tmp_path, mode="simulate").end().path))
+    for what in ("rounds", "evaluation", "all else"):
+        row = text[text.index(f"<th>on the wire: {what}</th>") :].partition("</tr>")[0]
+        assert re.findall(r'title="([^"]*)"', row) == ["nothing travels in a simulation"] * 2
+
+
 def test_nothing_comes_from_outside_and_nothing_is_run(run: Run) -> None:
     for text in (run_page(run), comparison_page([run, run])):
         page = Reader(text)

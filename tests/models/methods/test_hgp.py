@@ -217,7 +217,7 @@ def test_another_backbone_is_refused_by_its_client(tmp_path: Path) -> None:
     theirs, ours = (spec(with_weights(tmp_path, seed)) for seed in (0, 1))
     constants = METHOD.make_server(theirs, methods.read_config(METHOD, theirs.method_config)).constants()
     with pytest.raises(ConfigError, match=r"client a: expected the run's frozen backbone of digest .*, the file of"):
-        Participant(ours, METHOD, "a", make_data([0, 0, 1]), constants, device="cpu")
+        Participant(ours, METHOD, "a", make_data([0, 0, 1]), constants)
 
 
 def test_an_update_of_another_backbone_is_refused(tmp_path: Path) -> None:
