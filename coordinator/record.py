@@ -79,7 +79,7 @@ class RunRecord:
         self.summary: dict[str, Any] | None = None
         self.is_batched = False
         """Whether clients have trained together, so that last bits are not those of a run where they did not."""
-        num_exchanges = len(find(config.method_name).exchanges)
+        method = find(config.method_name)
         self._store = Store(None if self._in_memory else folder.store_path, self._notify, self._failed)
         self._pending = Pending(self._store, self._in_memory)
         with contextlib.ExitStack() as opened:
@@ -91,8 +91,8 @@ class RunRecord:
                 self._put_first(mode, modules, start)
             is_encrypted = config.transport.is_encrypted
             is_told = self._all_have_heard()
-            self.standing = read_standing(self._store, folder.run_id, num_exchanges, is_encrypted, is_told)
-            folder.write_metrics(stored_lines(self._store, num_exchanges))
+            self.standing = read_standing(self._store, folder.run_id, method, is_encrypted, is_told)
+            folder.write_metrics(stored_lines(self._store, method))
             self._metrics = folder.metrics_path.open("a", encoding="utf-8")
             opened.pop_all()
         self._start_state = self.standing.start_state
