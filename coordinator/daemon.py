@@ -92,7 +92,10 @@ class Coordinator:
         links = Links(record.standing.links, lambda route: self._door.counters(route))
         self._ledger = Ledger(spec, self._method, links)
         self._meter = Meter(record, self._ledger, links, config.transport.is_encrypted)
-        self._rounds = Rounds(config.round_rules(len(self._method.exchanges), record.mode), record.standing.position)
+        self._gate = Gate(config.gate, spec.classes)
+        self._misfits = Misfits(config.gate.max_refusals, record.standing.misfits)
+        rules = config.round_rules(len(self._method.exchanges), record.mode)
+        self._rounds = Rounds(rules, record.standing.position, self._misfits.left_out)
         plain = msgspec.to_builtins(spec)
         self._half = ServerHalf(
             plain, modules, record.folder.log_path, config.training.threads, config.round.max_exchange_s, spare
@@ -108,20 +111,17 @@ class Coordinator:
             spec,
             self._method,
             welcome,
-            lambda *message: self._door.send(*message),
-            lambda route: self._door.quiet_s(route),
-            events,
+            record.standing.announced,
+            self._misfits.left_out,
+            send=lambda *message: self._door.send(*message),
+            quiet_s=lambda route: self._door.quiet_s(route),
+            events=events,
         )
-        self._lobby.announced.update(record.standing.announced)
         self._grants = Grants()
         self._conductor = Conductor(
             self._rounds, self._method, self._half, record, self._ledger, self._now, self._feed, self._finish
         )
         self._tasks = Tasks(self._token, self._rounds, self._conductor, config.transport)
-        self._gate = Gate(config.gate, spec.classes)
-        self._misfits = Misfits(config.gate.max_refusals, record.standing.misfits)
-        self._lobby.left_out.update(self._misfits.left_out())
-        self._rounds.left_out.update(self._lobby.left_out)
         self._acks = Acks(self._acknowledge)
         self._alarm = Alarm(self._next_due, self._on_due)
 
@@ -165,7 +165,7 @@ class Coordinator:
 
     async def _watch(self, clients: Clients) -> None:
         """End the run when one of its own client processes has given up."""
-        self.end(*await clients.given_up(self._lobby.left_out))
+        self.end(*await clients.given_up(self._misfits.left_out))
 
     def end(self, code: ExitCode, reason: str) -> None:
         """End the run early: stopped, or impossible to go on with."""
@@ -253,10 +253,10 @@ class Coordinator:
         self._grant(self._grants.release(client))
         self._ledger.update_refused(client)
         self._feed(rounds.MisfitArrived(client, update.round, update.exchange, misfit, self._now()))
-        reason = self._misfits.add(client)
+        is_left_out = bool(self._misfits.add(client))
         self._record.put_refusals(self._misfits.counts, self._ledger.since_start.refusals)
-        if reason:
-            self._lobby.leave_out(client, reason, self._now())
+        if is_left_out:
+            self._lobby.leave_out(client, self._now())
             self._feed(rounds.ClientGone(client, self._now(), for_good=True))
 
     def _may_send(self, client: str, run: int, round: int, exchange: int) -> bool:

@@ -71,9 +71,9 @@ class Simulation:
         self._clock = SimulatedClock()
         self._ledger = Ledger(spec, self._method, simulated_now=self._simulated_now)
         self._gate = Gate(config.gate, spec.classes)
-        self._rounds = Rounds(config.round_rules(len(self._method.exchanges), record.mode), record.standing.position)
         self._misfits = Misfits(config.gate.max_refusals, record.standing.misfits)
-        self._rounds.left_out.update(self._misfits.left_out())
+        rules = config.round_rules(len(self._method.exchanges), record.mode)
+        self._rounds = Rounds(rules, record.standing.position, self._misfits.left_out)
         self._half = OwnHalf(spec)
         self._conductor = Conductor(
             self._rounds,
