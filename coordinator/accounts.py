@@ -46,7 +46,7 @@ class Entry(msgspec.Struct):
 class ExchangeAccount:
     """What happens in an open exchange, client by client; `base` is the round that made the global state it sends.
 
-    `link_of` is asked at its beginning; without it, bytes on the wire are computed.
+    `link_of` is asked at its beginning; where it knows nothing of a client, bytes on the wire are computed.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class ExchangeAccount:
         base: int,
         cohort: Sequence[str],
         opened_at: float,
-        link_of: LinkOf = lambda client: None,
+        link_of: LinkOf,
     ) -> None:
         self.round = round
         self.index = index

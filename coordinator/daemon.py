@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -105,8 +105,16 @@ class Coordinator:
         )
         self._turned_away = TurnedAway(record.standing.turned_away, record.display.note)
         self._undelivered = Undelivered(record.standing.undelivered, record.display.note, record.put_undelivered)
-        told = (record.display.note, self._turned_away.add, record.put_waiting, self._meter.joined)
-        events = Events(self._on_ready, self._on_gone, self._on_constant_sent, self._on_undelivered, *told)
+        events = Events(
+            ready=self._on_ready,
+            gone=self._on_gone,
+            constant_sent=self._on_constant_sent,
+            undelivered=lambda client: self._undelivered.add(client, self._rounds.round),
+            note=record.display.note,
+            turned_away=self._turned_away.add,
+            waiting=record.put_waiting,
+            joined=self._meter.joined,
+        )
         self._lobby = Lobby(
             spec,
             self._method,
@@ -141,14 +149,14 @@ class Coordinator:
         self._ended: asyncio.Future[tuple[ExitCode, str]] = self._loop.create_future()
         self._goodbyes = asyncio.Event()
         self._door = self._open_port(self._on_arrival, self._on_barred, self._turned_away, self._meter.links.ended)
-        self._record.attach(self._on_store_failed)
+        self._record.attach(lambda error: self.end(ExitCode.INTERRUPTED, str(error)))
         if self._record.standing.constants is not None:
             self._display.note(f"the run goes on in round {self._rounds.round}, exchange {self._rounds.exchange}")
         self._display.note(f"listening on {self._door.address}")
         self._service.ready(self._loop)
         waiting = tell_waiting(self._rounds, self._lobby, self._display.note, self._put_presence)
         moving = tell_movement(
-            self._rounds, self._missing_routes, self._door.counters, self._config.transport.heartbeat_s, self._feed
+            self._rounds, self._lobby.routes, self._door.counters, self._config.transport.heartbeat_s, self._feed
         )
         tasks = [self._loop.create_task(work) for work in (self._work(), waiting, moving)]
         if clients is not None and self._rounds.conclusion() is None:
@@ -320,9 +328,6 @@ class Coordinator:
         sent = self._ledger.since_start.constant_sent(client, message.digest, self._cost(packed, frames))
         self._record.put_sent_constants(client, sent)
 
-    def _on_undelivered(self, client: str) -> None:
-        self._undelivered.add(client, self._rounds.round)
-
     # Rounds
 
     def _feed(self, event: rounds.Event) -> None:
@@ -343,9 +348,6 @@ class Coordinator:
                 self._conductor.put(instruction)
         self._send_tasks(tasks)
         self._alarm.look()
-
-    def _missing_routes(self) -> Mapping[str, bytes]:
-        return self._lobby.routes(self._rounds.cohort - self._rounds.answered)
 
     def _next_due(self) -> float | None:
         wakeups = [at for at in (self._rounds.next_wakeup(), self._lobby.next_wakeup()) if at is not None]
@@ -392,9 +394,6 @@ class Coordinator:
         elif error is not None:
             self._display.note("".join(traceback.format_exception(error)))
             self.end(ExitCode.FAILED, f"internal error: {type(error).__name__}: {error}")
-
-    def _on_store_failed(self, error: StoreError) -> None:
-        self.end(ExitCode.INTERRUPTED, str(error))
 
     def _now(self) -> float:
         return self._loop.time()

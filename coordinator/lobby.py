@@ -85,7 +85,13 @@ class Lobby:
         self._method = method
         self._welcome = welcome
         self._events = events
-        told = foyer.Events(self._on_came, self._on_gone, events.turned_away, self._fault_of, events.undelivered)
+        told = foyer.Events(
+            came=self._on_came,
+            gone=self._on_gone,
+            turned_away=events.turned_away,
+            fault_of=self._fault_of,
+            undelivered=events.undelivered,
+        )
         self._foyer = Foyer(welcome.heartbeat_s, send, quiet_s, told)
         self._constants: list[tuple[ConstantMessage, Packed, Frames]] = []
         self._welcome_frames: Frames = []

@@ -146,9 +146,10 @@ class Ledger:
         self, round: int, exchange_index: int, cohort: Sequence[str], at: float, resumed: bool = False
     ) -> None:
         """Begin an exchange with these clients; what the kernel counted of one before a restart is not known."""
-        where = (round, exchange_index, self._method.exchange(exchange_index).name, self._base, cohort, at)
+        name = self._method.exchange(exchange_index).name
+        link_of = self._links.link if not resumed else lambda client: None
         self._announced.forget_facts()
-        self._exchange = ExchangeAccount(*where) if resumed else ExchangeAccount(*where, self._links.link)
+        self._exchange = ExchangeAccount(round, exchange_index, name, self._base, cohort, at, link_of)
         if not resumed:
             self._links.exchange_opened()
 

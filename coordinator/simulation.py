@@ -154,13 +154,15 @@ class Simulation:
 
     def _open_host(self, parts: ClientParts, constants: list[Constant]) -> ClientHost:
         """See who works for the clients, and write down what was left open in the settings."""
-        folder, where = self._record.folder, (self._spec, self._record.folder, self._fleet.counts_flops)
-        config = settle_batched(self._config, setup_of(self._config, *where), parts, constants)
+        folder, counts_flops = self._record.folder, self._fleet.counts_flops
+        setup = setup_of(self._config, self._spec, folder, counts_flops)
+        config = settle_batched(self._config, setup, parts, constants)
         if config != self._config:
             self._record.display.note(f"[simulation] batched = 'auto': {str(config.simulation.batched).lower()}")
             self._record.write_config(config)
         self._record.is_batched = config.simulation.batched is True
-        self._host = host = open_host(config, setup_of(config, *where), folder, self._modules, parts)
+        setup = setup_of(config, self._spec, folder, counts_flops)
+        self._host = host = open_host(config, setup, folder, self._modules, parts)
         if self._ended is not None:
             host.stop()
         return host

@@ -87,10 +87,16 @@ class Service:
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[str] = self._loop.create_future()
         end_by(self._end, say)
-        heard = (self._on_arrival, self._on_barred, self._turned_away, self._on_ended)
-        self._door = Door(self.config.transport, self._keys, *heard)
+        self._door = Door(
+            self.config.transport,
+            self._keys,
+            on_arrival=self._on_arrival,
+            on_barred=self._on_barred,
+            turned_away=self._turned_away,
+            on_ended=self._on_ended,
+        )
         with contextlib.closing(self._door):
-            events = Events(self._on_came, self._on_gone, self._turned_away.add)
+            events = Events(came=self._on_came, gone=self._on_gone, turned_away=self._turned_away.add)
             idle_s = self.config.service.idle_heartbeat_s
             self.foyer = Foyer(idle_s, self._door.send, self._door.quiet_s, events)
             await self._desk.open()

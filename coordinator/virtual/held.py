@@ -48,9 +48,17 @@ class HeldClients:
         model = msgspec.structs.replace(spec.model, name=spec.model.name_for(index))
         spec = msgspec.structs.replace(spec, model=model)
         data, training = self._parts.client(index), spec.training
-        where = (training.device, training.threads, self._shelf)
-        secret = seed_secret(spec.seed)
-        participant = Participant(spec, self._method, client, data, self._constants, *where, secret)
+        participant = Participant(
+            spec,
+            self._method,
+            client,
+            data,
+            self._constants,
+            device=training.device,
+            threads=training.threads,
+            shelf=self._shelf,
+            secret=seed_secret(spec.seed),
+        )
         return participant, participant.notes
 
     def take(self, client: str) -> Participant:

@@ -65,14 +65,18 @@ class Hall:
         method = dataclasses.replace(methods.default(), shares_model=shares_model)
         welcome = Welcome(RUN, "run-7", HEARTBEAT_S, 1 << 20, {"seed": 0})
         events = Events(
-            lambda client, ready, again: self.told.append(f"{client} {'has other samples' if again else 'is ready'}"),
-            lambda client: self.told.append(f"{client} is gone"),
-            lambda client, constant, packed, frames: self.told.append(f"{client} was sent {constant.name}"),
-            lambda client: self.undelivered.append(client),
-            lambda text: self.notes.append(text),
-            lambda code, reason: self.turned_away.append((code, reason)),
-            lambda waits_for: self.waiting.append(dict(waits_for)),
-            lambda client, route, device: self.joined.append((client, route, dict(device))),
+            ready=lambda client, ready, again: self.told.append(
+                f"{client} {'has other samples' if again else 'is ready'}"
+            ),
+            gone=lambda client: self.told.append(f"{client} is gone"),
+            constant_sent=lambda client, constant, packed, frames: self.told.append(
+                f"{client} was sent {constant.name}"
+            ),
+            undelivered=lambda client: self.undelivered.append(client),
+            note=lambda text: self.notes.append(text),
+            turned_away=lambda code, reason: self.turned_away.append((code, reason)),
+            waiting=lambda waits_for: self.waiting.append(dict(waits_for)),
+            joined=lambda client, route, device: self.joined.append((client, route, dict(device))),
         )
         self.told: list[str] = []
         self.undelivered: list[str] = []
