@@ -76,7 +76,8 @@ def serve(
 
     def go(spec: RunSpec, record: RunRecord) -> ExitCode:
         door = functools.partial(Door, config.transport, keys)
-        return coordinate(Coordinator(config, spec, modules, record, door), record.display, None)
+        coordinator = Coordinator(config, spec, modules, record, door, ServiceManager())
+        return coordinate(coordinator, record.display, None)
 
     return recorded(Order(config, "serve", modules, init_from, folder), go)
 

@@ -78,11 +78,12 @@ class Coordinator:
         modules: Path,
         record: RunRecord,
         open_port: OpenPort,
+        systemd: ServiceManager,
         spare: Spare = lambda: None,
     ) -> None:
-        """Bring the parts together; the port, through which the run's clients come, is opened by `run`."""
+        """Bring the parts together; `run` opens the port, and tells systemd when the run is up and when it ends."""
         self._config = config
-        self._service = ServiceManager()
+        self._systemd = systemd
         self._open_port = open_port
         self._spec = spec
         self._display = record.display
@@ -153,7 +154,7 @@ class Coordinator:
         if self._record.standing.constants is not None:
             self._display.note(f"the run goes on in round {self._rounds.round}, exchange {self._rounds.exchange}")
         self._display.note(f"listening on {self._door.address}")
-        self._service.ready(self._loop)
+        self._systemd.ready(self._loop)
         waiting = tell_waiting(self._rounds, self._lobby, self._display.note, self._put_presence)
         moving = tell_movement(
             self._rounds, self._lobby.routes, self._door.counters, self._config.transport.heartbeat_s, self._feed
@@ -183,7 +184,7 @@ class Coordinator:
     async def _farewell(self, code: ExitCode, reason: str) -> ExitCode:
         """Tell the clients, hear their goodbyes, and write down how the run ended; return the exit code."""
         outcome = outcome_of(code)
-        self._service.stopping()
+        self._systemd.stopping()
         reach("run.over")
         self._alarm.cancel()
         self._acks.send_all()

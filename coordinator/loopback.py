@@ -16,6 +16,7 @@ from coordinator.run_folder import RunFolder
 from models.settings import is_loopback, split_address
 from models.spec import ConfigError, RunSpec
 from wire.exit_codes import ExitCode
+from wire.sockets.service import ServiceManager
 
 
 def loopback(config: RunConfig, modules: Path, init_from: Path | None, folder: RunFolder | None = None) -> ExitCode:
@@ -35,7 +36,8 @@ def loopback(config: RunConfig, modules: Path, init_from: Path | None, folder: R
         if record.standing.constants is None:  # a run that has begun has its samples
             clients.draw()
         door = functools.partial(Door, transport, keys and keys.coordinator)
-        return coordinate(Coordinator(config, spec, modules, record, door), record.display, clients)
+        coordinator = Coordinator(config, spec, modules, record, door, ServiceManager())
+        return coordinate(coordinator, record.display, clients)
 
     return recorded(Order(config, "loopback", modules, init_from, folder), go)
 

@@ -26,6 +26,7 @@ from models.settings import source_of
 from models.spec import RunSpec
 from wire.exit_codes import ExitCode
 from wire.messages import Goodbye
+from wire.sockets.service import ServiceManager
 from wire.sockets.tcp import Counters
 
 MOST_NAMED = 5
@@ -149,7 +150,10 @@ class Hosted:
             opened.callback(self._record.close)
             self.clients.update(self._record.standing.announced)
             self._opened = opened.pop_all()
-        self._coordinator = Coordinator(plan.config, plan.spec, modules, self._record, self._passage.open, spare)
+        silent = ServiceManager({})  # the service speaks for this process
+        self._coordinator = Coordinator(
+            plan.config, plan.spec, modules, self._record, self._passage.open, silent, spare
+        )
 
     @property
     def run_id(self) -> str:
