@@ -61,7 +61,7 @@ from wire.messages import (
     Welcome,
 )
 from wire.messages import Constant as ConstantMessage
-from wire.sockets.service import ServiceManager
+from wire.sockets.systemd import ServiceManager
 from wire.timing import Timing
 
 FAREWELL_S = 2.0

@@ -19,11 +19,11 @@ from typing import Any
 
 from coordinator.accounts import ExchangeAccount, RoundAccount, finite
 from coordinator.accuracy import Accuracies
+from coordinator.byte_prediction import Announcements, RunFacts, classes_held, train_counts
 from coordinator.durations import MeanDurations, duration_s
 from coordinator.evaluations import Examiner
 from coordinator.footprint import Footprints
-from coordinator.links import Link, Links, StoredLinks
-from coordinator.prediction import Announcements, RunFacts, classes_held, train_counts
+from coordinator.links import LinkCounts, Links, StoredLinks
 from coordinator.privacy import Releases
 from coordinator.since_start import SinceStart
 from coordinator.summary import Totals, make_summary
@@ -337,7 +337,7 @@ class Ledger:
             raise LookupError("no exchange is open")
         return self._exchange
 
-    def _client_lines(self, exchange: ExchangeAccount, links: Mapping[str, Link]) -> list[ClientLine]:
+    def _client_lines(self, exchange: ExchangeAccount, links: Mapping[str, LinkCounts]) -> list[ClientLine]:
         tested = {self._base} if self._method.is_evaluation(exchange.index) else {self._base, exchange.round}
 
         def examined(client: str, evaluations: Sequence[Evaluation]) -> list[Score]:

@@ -15,7 +15,7 @@ import traceback
 from pathlib import Path
 
 from coordinator import round_events as rounds
-from coordinator.app import Order, recorded
+from coordinator.app import RunRequest, recorded
 from coordinator.conductor import Conductor
 from coordinator.config import RunConfig
 from coordinator.gate import Gate
@@ -339,4 +339,4 @@ def simulate(config: RunConfig, modules: Path, init_from: Path | None, folder: R
         with ended_by_signals(simulation.interrupt, LAST_WORDS):
             return run_daemon(simulation.run())
 
-    return recorded(Order(config, "simulate", modules, init_from, folder), go)
+    return recorded(RunRequest(config, "simulate", modules, init_from, folder), go)

@@ -24,7 +24,7 @@ from edge_client.consent import check_consent
 from edge_client.data_source import open_source
 from edge_client.final_model import keep_final
 from edge_client.leftovers import prune, run_folder, runs_left
-from edge_client.limits import in_words
+from edge_client.limits import error_in_words
 from edge_client.local_state import (
     ConstantShelf,
     RoundSamples,
@@ -83,7 +83,7 @@ class Trainer:
             reason = f"the coordinator's downlink does not fit the method: {error}"
             self._pipe.send(encode(commands.Failed(reason, ExitCode.FAILED)))
         except Exception as error:
-            self._pipe.send(encode(commands.Failed(in_words(error, self._memory_mib), ExitCode.FAILED)))
+            self._pipe.send(encode(commands.Failed(error_in_words(error, self._memory_mib), ExitCode.FAILED)))
             traceback.print_exc()
 
     def _begin(self, begin: commands.Begin) -> None:

@@ -44,8 +44,8 @@ from wire.exit_codes import ExitCode
 from wire.messages import Decline, Goodbye, Ping, Pong, Standby
 from wire.sockets.keys import OTHERS
 from wire.sockets.log import say
-from wire.sockets.service import ServiceManager
 from wire.sockets.signals import run_daemon
+from wire.sockets.systemd import ServiceManager
 from wire.sockets.tcp import Counters
 from wire.sockets.zeromq import AddressInUseError
 
@@ -71,7 +71,7 @@ class Service:
         self.config = config
         self._modules = modules
         self._keys = keys
-        self._manager = ServiceManager()
+        self._systemd = ServiceManager()
         self._turned_away = TurnedAway({}, say)
         self._make_folder()
         self.queue = Queue(config.folder)
@@ -104,9 +104,9 @@ class Service:
             self._take_up()
             say(f"listening on {self._door.address}")
             self._tick()
-            self._manager.ready(self._loop)
+            self._systemd.ready(self._loop)
             reason = await self._ended
-            self._manager.stopping()
+            self._systemd.stopping()
             await self._close(reason)
         say(f"the service is {reason}")
         return ExitCode.INTERRUPTED

@@ -26,7 +26,7 @@ from models.settings import source_of
 from models.spec import RunSpec
 from wire.exit_codes import ExitCode
 from wire.messages import Goodbye
-from wire.sockets.service import ServiceManager
+from wire.sockets.systemd import ServiceManager
 from wire.sockets.tcp import Counters
 
 MOST_NAMED = 5

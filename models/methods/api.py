@@ -188,7 +188,7 @@ class Server(ABC):
 
         A run with a frozen backbone has its digest, so a method with constants of its own adds them to these.
         """
-        from models.nets.backbone import constants_of
+        from models.nets.frozen_backbone import constants_of
 
         return constants_of(self.spec.model)
 

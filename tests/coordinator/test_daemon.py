@@ -25,7 +25,7 @@ from wire.limits import DEFAULT_MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES
 from wire.messages import Constant as ConstantMessage
 from wire.messages import Goodbye, Grant, Hello, Message, Offer, Ready, Refusal, Task, Update, Welcome
 from wire.payload import Payload
-from wire.sockets.service import READY, STOPPING, ServiceManager
+from wire.sockets.systemd import READY, STOPPING, ServiceManager
 from wire.sockets.tcp import Counters
 from wire.version import PROTOCOL_VERSION
 
