@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from coordinator.byte_prediction import Prediction
 from coordinator.durations import Moments, duration_s, durations_of
-from coordinator.links import Link
-from coordinator.prediction import Prediction
+from coordinator.links import LinkCounts
 from coordinator.tally import Answer, ClientLine, Cost, Report, Score, Traffic
 from wire.messages import Evaluation
 from wire.payload import Sizes
@@ -21,7 +21,7 @@ Predict = Callable[[str], Prediction | None]
 Examine = Callable[[str, Sequence[Evaluation]], list[Score]]
 """Which of the evaluations that this client tells can be."""
 
-LinkOf = Callable[[str], Link | None]
+LinkOf = Callable[[str], LinkCounts | None]
 """What the kernel has counted of this client by now, None if it does not say."""
 
 
@@ -40,13 +40,13 @@ class Entry(msgspec.Struct):
     accepted_at: float | None = None
     report: Report = NO_REPORT
     computed_by: str = ""
-    link: Link | None = None
+    link: LinkCounts | None = None
 
 
 class ExchangeAccount:
     """What happens in an open exchange, client by client; `base` is the round that made the global state it sends.
 
-    `link_of` is asked at its beginning; without it, bytes on the wire are computed.
+    `link_of` is asked at its beginning; where it knows nothing of a client, bytes on the wire are computed.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class ExchangeAccount:
         base: int,
         cohort: Sequence[str],
         opened_at: float,
-        link_of: LinkOf = lambda client: None,
+        link_of: LinkOf,
     ) -> None:
         self.round = round
         self.index = index
@@ -107,7 +107,7 @@ class ExchangeAccount:
         """Return for how long the server half has worked by now."""
         return duration_s(self._closing_at, at)
 
-    def lines(self, predict: Predict, examine: Examine, links: Mapping[str, Link]) -> list[ClientLine]:
+    def lines(self, predict: Predict, examine: Examine, links: Mapping[str, LinkCounts]) -> list[ClientLine]:
         """Return one line per client; `links` are what the kernel has counted by now."""
         return [
             self._line(client, entry, predict(client), examine(client, entry.report.evaluations), links.get(client))
@@ -115,7 +115,7 @@ class ExchangeAccount:
         ]
 
     def _line(
-        self, client: str, entry: Entry, predicted: Prediction | None, scores: list[Score], link: Link | None
+        self, client: str, entry: Entry, predicted: Prediction | None, scores: list[Score], link: LinkCounts | None
     ) -> ClientLine:
         report = entry.report
         up, down = _counted(entry, link)
@@ -193,7 +193,7 @@ def finite(metrics: Mapping[str, float]) -> dict[str, float | None]:
     return {name: value if math.isfinite(value) else None for name, value in metrics.items()}
 
 
-def _counted(entry: Entry, now: Link | None) -> tuple[Traffic, Traffic]:
+def _counted(entry: Entry, now: LinkCounts | None) -> tuple[Traffic, Traffic]:
     """Return what went up and down, with what the kernel has counted since the exchange was opened if it says."""
     before = entry.link
     if before is None or now is None:

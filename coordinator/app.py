@@ -34,8 +34,8 @@ from models.data import dataset_classes
 from models.spec import ConfigError, RunSpec
 from wire.exit_codes import ExitCode
 from wire.sockets.log import say
-from wire.sockets.service import ServiceManager
 from wire.sockets.signals import ignore_signals, run_daemon
+from wire.sockets.systemd import ServiceManager
 from wire.sockets.zeromq import AddressInUseError
 
 REMOVED = "nothing has run, so the run folder is removed"
@@ -45,7 +45,7 @@ Go = Callable[[RunSpec, RunRecord], ExitCode]
 
 
 @dataclass(frozen=True)
-class Order:
+class RunRequest:
     """A run to be started, or to go on.
 
     Attributes:
@@ -76,9 +76,10 @@ def serve(
 
     def go(spec: RunSpec, record: RunRecord) -> ExitCode:
         door = functools.partial(Door, config.transport, keys)
-        return coordinate(Coordinator(config, spec, modules, record, door), record.display, None)
+        coordinator = Coordinator(config, spec, modules, record, door, ServiceManager())
+        return coordinate(coordinator, record.display, None)
 
-    return recorded(Order(config, "serve", modules, init_from, folder), go)
+    return recorded(RunRequest(config, "serve", modules, init_from, folder), go)
 
 
 def coordinate(coordinator: Coordinator, display: Display, clients: Clients | None) -> ExitCode:
@@ -112,55 +113,55 @@ def end_by(end: Callable[[str], None], note: Callable[[str], None]) -> None:
         loop.add_signal_handler(number, end, f"stopped by {number.name}")
 
 
-def recorded(order: Order, go: Go) -> ExitCode:
+def recorded(request: RunRequest, go: Go) -> ExitCode:
     """Let a run go to its end, and print its table, the run folder first and last; a new run's folder is made.
 
     Raises:
         ConfigError: the settings do not fit each other, the data set's label map cannot be known, the address not be
             bound, the store not be opened, or the noise not be accounted for.
     """
-    if order.folder is not None and order.folder.read_summary().get("outcome") == "finished":
-        return _tell_finished(order, order.folder)
-    require_accounting(order.config.privacy)
-    spec = order.config.spec("", dataset_classes(order.config.data))
-    start = read_start(order.init_from, spec) if order.init_from is not None else None
-    folder = order.folder or RunFolder.create(order.config, time.strftime("%Y%m%d-%H%M%S"))
-    with _leaving_in_words(order, folder):
+    if request.folder is not None and request.folder.read_summary().get("outcome") == "finished":
+        return _tell_finished(request, request.folder)
+    require_accounting(request.config.privacy)
+    spec = request.config.spec("", dataset_classes(request.config.data))
+    start = read_start(request.init_from, spec) if request.init_from is not None else None
+    folder = request.folder or RunFolder.create(request.config, time.strftime("%Y%m%d-%H%M%S"))
+    with _leaving_in_words(request, folder):
         print(f"run folder: {folder.path}", flush=True)
-        code, summary = _carried_out(order, folder, msgspec.structs.replace(spec, run_id=folder.run_id), start, go)
+        code, summary = _carried_out(request, folder, msgspec.structs.replace(spec, run_id=folder.run_id), start, go)
     if summary is not None:
         print(final_table(summary), flush=True)
-        _report(order, folder)
+        _report(request, folder)
     print(f"run folder: {folder.path}", flush=True)
     return code
 
 
 def _carried_out(
-    order: Order, folder: RunFolder, spec: RunSpec, start: Start | None, go: Go
+    request: RunRequest, folder: RunFolder, spec: RunSpec, start: Start | None, go: Go
 ) -> tuple[ExitCode, dict[str, Any] | None]:
     """Return how the run ended, and its figures; a new folder in which nothing could be started is removed again."""
     display = Display(sys.stderr, log_path=folder.log_path)
     try:
-        record = RunRecord(folder, order.config, order.mode, order.modules, display, start)
-        with contextlib.closing(record), _live_page(order, folder):
+        record = RunRecord(folder, request.config, request.mode, request.modules, display, start)
+        with contextlib.closing(record), _live_page(request, folder):
             code = go(spec, record)
-        if code == ExitCode.INTERRUPTED and order.can_go_on:
-            display.note(folder.how_to_go_on(order.mode))
+        if code == ExitCode.INTERRUPTED and request.can_go_on:
+            display.note(folder.how_to_go_on(request.mode))
     except (ConfigError, StoreError, OSError) as error:
-        where = "[run] dir" if order.folder is None else "--resume"
+        where = "[run] dir" if request.folder is None else "--resume"
         told = str(error) if isinstance(error, ConfigError) else f"{where}: {error}"
-        raise ConfigError(f"{told}; {REMOVED}" if _is_removed(order, folder) else told) from None
+        raise ConfigError(f"{told}; {REMOVED}" if _is_removed(request, folder) else told) from None
     finally:
         display.close()
     return code, record.summary
 
 
 @contextlib.contextmanager
-def _leaving_in_words(order: Order, folder: RunFolder) -> Iterator[None]:
+def _leaving_in_words(request: RunRequest, folder: RunFolder) -> Iterator[None]:
     """Have a signal that comes before the run handles its own end this process, and say what becomes of the run."""
 
     def leave(number: int, frame: object) -> NoReturn:
-        what = REMOVED if _is_removed(order, folder) else folder.how_to_go_on(order.mode)
+        what = REMOVED if _is_removed(request, folder) else folder.how_to_go_on(request.mode)
         say(f"stopped by {signal.Signals(number).name}; {what}")
         os._exit(ExitCode.INTERRUPTED)
 
@@ -173,14 +174,14 @@ def _leaving_in_words(order: Order, folder: RunFolder) -> Iterator[None]:
                 signal.signal(number, handler)
 
 
-def _is_removed(order: Order, folder: RunFolder) -> bool:
+def _is_removed(request: RunRequest, folder: RunFolder) -> bool:
     """Remove a new run's folder if nothing has happened in it, and say whether it is gone."""
-    return order.folder is None and folder.discard()
+    return request.folder is None and folder.discard()
 
 
-def _report(order: Order, folder: RunFolder) -> None:
+def _report(request: RunRequest, folder: RunFolder) -> None:
     """Write what is wanted of the run's figures, and say where it is."""
-    forms = order.config.report.forms
+    forms = request.config.report.forms
     if forms:
         from coordinator.report.command import leave_behind  # not before the run is over, as it takes memory
 
@@ -190,9 +191,9 @@ def _report(order: Order, folder: RunFolder) -> None:
 
 
 @contextlib.contextmanager
-def _live_page(order: Order, folder: RunFolder) -> Iterator[None]:
+def _live_page(request: RunRequest, folder: RunFolder) -> Iterator[None]:
     """Have the run's live page served, if it is wanted."""
-    address = order.config.report.dashboard
+    address = request.config.report.dashboard
     if not address:
         yield
         return
@@ -203,7 +204,7 @@ def _live_page(order: Order, folder: RunFolder) -> Iterator[None]:
         yield
 
 
-def _tell_finished(order: Order, folder: RunFolder) -> ExitCode:
+def _tell_finished(request: RunRequest, folder: RunFolder) -> ExitCode:
     ServiceManager().ready()  # for a service there is nothing to do, which is not a failure
     print(f"run folder: {folder.path}")
     print("the run is finished already")
@@ -211,6 +212,6 @@ def _tell_finished(order: Order, folder: RunFolder) -> ExitCode:
         with contextlib.suppress(StoreError):  # all that people are told is in the summary
             settle(folder.store_path)
     print(final_table(folder.read_summary()), flush=True)
-    _report(order, folder)
+    _report(request, folder)
     print(f"run folder: {folder.path}", flush=True)
     return ExitCode.FINISHED

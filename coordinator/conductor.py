@@ -74,7 +74,7 @@ class Conductor:
             rounds.FailRound: self._fail_round,
             rounds.Finish: self._end,
         }
-        self.exchange = OpenExchange(0, 0, None, EMPTY_PACKED)
+        self.exchange = OpenExchange(0, 0, self.declared(), EMPTY_PACKED)
 
     def peaks(self) -> dict[str, int | None]:
         """Return the peak memory of this process and of the server half's so far, as a summary names them."""
@@ -134,13 +134,13 @@ class Conductor:
         await self._obedience[type(instruction)](instruction)
 
     def declared(self) -> Exchange:
-        """Return the open exchange as the method declares it; the evaluation sends what the first one sends."""
-        return self._method.exchanges[0 if self._machine.evaluating else self._machine.exchange]
+        """Return the open exchange as the method declares it."""
+        return self._method.exchange(self._machine.exchange)
 
     def misfit(self, client: str, packed: Packed, gate: Gate) -> str | None:
         """Say what is wrong with an uplink, None if it follows from what its client announced and passes the gate."""
         facts = self._ledger.facts(client)
-        dims = {} if self._machine.evaluating else {"K": gate.num_classes, **self.declared().uplink_dims(facts)}
+        dims = {"K": gate.num_classes, **self.declared().uplink_dims(facts)}
 
         def check(record: Record) -> None:
             gate.check(record, facts.class_counts)
@@ -163,7 +163,7 @@ class Conductor:
     def _reopen(self, standing: Standing, downlink: Packed) -> None:
         """Take back the exchange that was open, with the updates that it had."""
         round, index = self._machine.round, self._machine.exchange
-        self.exchange = OpenExchange(round, index, None if self._machine.evaluating else self.declared(), downlink)
+        self.exchange = OpenExchange(round, index, self.declared(), downlink)
         if not self._machine.evaluating:
             self._ledger.round_opened(round, self._now(), resumed=True)
         self._ledger.exchange_opened(round, index, sorted(self._machine.cohort), self._now(), resumed=True)
@@ -188,10 +188,10 @@ class Conductor:
     async def _open(self, instruction: rounds.Configure) -> None:
         if instruction.exchange == 0:
             self._ledger.round_opened(instruction.round, self._now())
-        downlink = await self._half.configure(instruction.round, self.declared().name)
+        name = self._method.downlink_name(instruction.exchange)
+        downlink = await self._half.configure(instruction.round, name)
         reach("downlink.made")
-        declared = None if self._machine.evaluating else self.declared()
-        self.exchange = OpenExchange(instruction.round, instruction.exchange, declared, downlink)
+        self.exchange = OpenExchange(instruction.round, instruction.exchange, self.declared(), downlink)
         self._ledger.exchange_opened(instruction.round, instruction.exchange, instruction.cohort, self._now())
         await self._record.open_exchange(instruction, downlink, self._links_at_opening())
         reach("exchange.opened")

@@ -17,7 +17,7 @@ from models import methods
 from models.data import DATASETS
 from models.methods.api import Method
 from models.nets import NET_NAMES
-from models.nets.backbone import check_file
+from models.nets.frozen_backbone import check_file
 from models.partition import PARTITIONS
 from models.privacy import check_noise
 from models.registry import is_here

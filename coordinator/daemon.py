@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -61,7 +61,7 @@ from wire.messages import (
     Welcome,
 )
 from wire.messages import Constant as ConstantMessage
-from wire.sockets.service import ServiceManager
+from wire.sockets.systemd import ServiceManager
 from wire.timing import Timing
 
 FAREWELL_S = 2.0
@@ -78,11 +78,12 @@ class Coordinator:
         modules: Path,
         record: RunRecord,
         open_port: OpenPort,
+        systemd: ServiceManager,
         spare: Spare = lambda: None,
     ) -> None:
-        """Bring the parts together; the port, through which the run's clients come, is opened by `run`."""
+        """Bring the parts together; `run` opens the port, and tells systemd when the run is up and when it ends."""
         self._config = config
-        self._service = ServiceManager()
+        self._systemd = systemd
         self._open_port = open_port
         self._spec = spec
         self._display = record.display
@@ -92,7 +93,10 @@ class Coordinator:
         links = Links(record.standing.links, lambda route: self._door.counters(route))
         self._ledger = Ledger(spec, self._method, links)
         self._meter = Meter(record, self._ledger, links, config.transport.is_encrypted)
-        self._rounds = Rounds(config.round_rules(len(self._method.exchanges), record.mode), record.standing.position)
+        self._gate = Gate(config.gate, spec.classes)
+        self._misfits = Misfits(config.gate.max_refusals, record.standing.misfits)
+        rules = config.round_rules(len(self._method.exchanges), record.mode)
+        self._rounds = Rounds(rules, record.standing.position, self._misfits.left_out)
         plain = msgspec.to_builtins(spec)
         self._half = ServerHalf(
             plain, modules, record.folder.log_path, config.training.threads, config.round.max_exchange_s, spare
@@ -102,26 +106,31 @@ class Coordinator:
         )
         self._turned_away = TurnedAway(record.standing.turned_away, record.display.note)
         self._undelivered = Undelivered(record.standing.undelivered, record.display.note, record.put_undelivered)
-        told = (record.display.note, self._turned_away.add, record.put_waiting, self._meter.joined)
-        events = Events(self._on_ready, self._on_gone, self._on_constant_sent, self._on_undelivered, *told)
+        events = Events(
+            ready=self._on_ready,
+            gone=self._on_gone,
+            constant_sent=self._on_constant_sent,
+            undelivered=lambda client: self._undelivered.add(client, self._rounds.round),
+            note=record.display.note,
+            turned_away=self._turned_away.add,
+            waiting=record.put_waiting,
+            joined=self._meter.joined,
+        )
         self._lobby = Lobby(
             spec,
             self._method,
             welcome,
-            lambda *message: self._door.send(*message),
-            lambda route: self._door.quiet_s(route),
-            events,
+            record.standing.announced,
+            self._misfits.left_out,
+            send=lambda *message: self._door.send(*message),
+            quiet_s=lambda route: self._door.quiet_s(route),
+            events=events,
         )
-        self._lobby.announced.update(record.standing.announced)
         self._grants = Grants()
         self._conductor = Conductor(
             self._rounds, self._method, self._half, record, self._ledger, self._now, self._feed, self._finish
         )
         self._tasks = Tasks(self._token, self._rounds, self._conductor, config.transport)
-        self._gate = Gate(config.gate, spec.classes)
-        self._misfits = Misfits(config.gate.max_refusals, record.standing.misfits)
-        self._lobby.left_out.update(self._misfits.left_out())
-        self._rounds.left_out.update(self._lobby.left_out)
         self._acks = Acks(self._acknowledge)
         self._alarm = Alarm(self._next_due, self._on_due)
 
@@ -141,14 +150,14 @@ class Coordinator:
         self._ended: asyncio.Future[tuple[ExitCode, str]] = self._loop.create_future()
         self._goodbyes = asyncio.Event()
         self._door = self._open_port(self._on_arrival, self._on_barred, self._turned_away, self._meter.links.ended)
-        self._record.attach(self._on_store_failed)
+        self._record.attach(lambda error: self.end(ExitCode.INTERRUPTED, str(error)))
         if self._record.standing.constants is not None:
             self._display.note(f"the run goes on in round {self._rounds.round}, exchange {self._rounds.exchange}")
         self._display.note(f"listening on {self._door.address}")
-        self._service.ready(self._loop)
+        self._systemd.ready(self._loop)
         waiting = tell_waiting(self._rounds, self._lobby, self._display.note, self._put_presence)
         moving = tell_movement(
-            self._rounds, self._missing_routes, self._door.counters, self._config.transport.heartbeat_s, self._feed
+            self._rounds, self._lobby.routes, self._door.counters, self._config.transport.heartbeat_s, self._feed
         )
         tasks = [self._loop.create_task(work) for work in (self._work(), waiting, moving)]
         if clients is not None and self._rounds.conclusion() is None:
@@ -165,7 +174,7 @@ class Coordinator:
 
     async def _watch(self, clients: Clients) -> None:
         """End the run when one of its own client processes has given up."""
-        self.end(*await clients.given_up(self._lobby.left_out))
+        self.end(*await clients.given_up(self._misfits.left_out))
 
     def end(self, code: ExitCode, reason: str) -> None:
         """End the run early: stopped, or impossible to go on with."""
@@ -175,7 +184,7 @@ class Coordinator:
     async def _farewell(self, code: ExitCode, reason: str) -> ExitCode:
         """Tell the clients, hear their goodbyes, and write down how the run ended; return the exit code."""
         outcome = outcome_of(code)
-        self._service.stopping()
+        self._systemd.stopping()
         reach("run.over")
         self._alarm.cancel()
         self._acks.send_all()
@@ -253,10 +262,10 @@ class Coordinator:
         self._grant(self._grants.release(client))
         self._ledger.update_refused(client)
         self._feed(rounds.MisfitArrived(client, update.round, update.exchange, misfit, self._now()))
-        reason = self._misfits.add(client)
+        is_left_out = bool(self._misfits.add(client))
         self._record.put_refusals(self._misfits.counts, self._ledger.since_start.refusals)
-        if reason:
-            self._lobby.leave_out(client, reason, self._now())
+        if is_left_out:
+            self._lobby.leave_out(client, self._now())
             self._feed(rounds.ClientGone(client, self._now(), for_good=True))
 
     def _may_send(self, client: str, run: int, round: int, exchange: int) -> bool:
@@ -320,9 +329,6 @@ class Coordinator:
         sent = self._ledger.since_start.constant_sent(client, message.digest, self._cost(packed, frames))
         self._record.put_sent_constants(client, sent)
 
-    def _on_undelivered(self, client: str) -> None:
-        self._undelivered.add(client, self._rounds.round)
-
     # Rounds
 
     def _feed(self, event: rounds.Event) -> None:
@@ -343,9 +349,6 @@ class Coordinator:
                 self._conductor.put(instruction)
         self._send_tasks(tasks)
         self._alarm.look()
-
-    def _missing_routes(self) -> Mapping[str, bytes]:
-        return self._lobby.routes(self._rounds.cohort - self._rounds.answered)
 
     def _next_due(self) -> float | None:
         wakeups = [at for at in (self._rounds.next_wakeup(), self._lobby.next_wakeup()) if at is not None]
@@ -392,9 +395,6 @@ class Coordinator:
         elif error is not None:
             self._display.note("".join(traceback.format_exception(error)))
             self.end(ExitCode.FAILED, f"internal error: {type(error).__name__}: {error}")
-
-    def _on_store_failed(self, error: StoreError) -> None:
-        self.end(ExitCode.INTERRUPTED, str(error))
 
     def _now(self) -> float:
         return self._loop.time()

@@ -9,7 +9,7 @@ import msgspec
 from models.methods.api import Exchange
 from wire.encoding import Packed, unpack
 from wire.errors import WireError
-from wire.payload import Nothing, Record
+from wire.payload import Record
 
 MAX_TOLD = 500
 """Characters of what is said about an update: it may quote what came, of which there may be a lot."""
@@ -25,15 +25,14 @@ class Accepted(msgspec.Struct):
 
 
 class OpenExchange:
-    """One exchange, or the evaluation after the last round (`declared` is None), from its downlink to its close."""
+    """One exchange, or the evaluation after the last round, from its downlink to its close."""
 
-    def __init__(self, round: int, index: int, declared: Exchange | None, downlink: Packed) -> None:
+    def __init__(self, round: int, index: int, declared: Exchange, downlink: Packed) -> None:
         self.round = round
         self.index = index
         self.downlink = downlink
         self.accepted: dict[str, Accepted] = {}
-        self._name = declared.name if declared else "evaluation"
-        self._record: type[Record] = declared.uplink if declared else Nothing
+        self._declared = declared
 
     def misfit(
         self,
@@ -53,10 +52,11 @@ class OpenExchange:
             classes: the label map, whose names are told.
         """
         try:
-            self._record.check_forms(packed.forms, packed.scalars, dims)  # before any array takes memory
-            check(self._record.from_payload(unpack(packed), dims, digests, classes))
+            record = self._declared.uplink
+            record.check_forms(packed.forms, packed.scalars, dims)  # before any array takes memory
+            check(record.from_payload(unpack(packed), dims, digests, classes))
         except WireError as error:
-            return f"exchange {self._name!r}: {error}"[:MAX_TOLD]
+            return f"exchange {self._declared.name!r}: {error}"[:MAX_TOLD]
         return None
 
     def accept(self, client: str, num_train: int, packed: Packed) -> None:

@@ -23,7 +23,7 @@ MOST = 2**53
 """No count or clock that a client tells is larger."""
 
 
-class Link(msgspec.Struct, frozen=True, omit_defaults=True):
+class LinkCounts(msgspec.Struct, frozen=True, omit_defaults=True):
     """One client's connections, all added up.
 
     Attributes:
@@ -56,7 +56,7 @@ class Link(msgspec.Struct, frozen=True, omit_defaults=True):
     clock_skew_s: float | None = None
     word: Vitals = Vitals()
 
-    def with_connection(self, counters: Counters) -> Link:
+    def with_connection(self, counters: Counters) -> LinkCounts:
         """Return this and one connection more."""
         return msgspec.structs.replace(
             self,
@@ -67,7 +67,7 @@ class Link(msgspec.Struct, frozen=True, omit_defaults=True):
             rtt_s=counters.rtt_s or self.rtt_s,
         )
 
-    def with_computed(self, way: Way, computed_bytes: int) -> Link:
+    def with_computed(self, way: Way, computed_bytes: int) -> LinkCounts:
         """Return this and a message more, with its computed cost."""
         return msgspec.structs.replace(
             self,
@@ -76,7 +76,7 @@ class Link(msgspec.Struct, frozen=True, omit_defaults=True):
             computed_bytes=self.computed_bytes + computed_bytes,
         )
 
-    def with_word(self, word: Vitals, clock_skew_s: float) -> Link:
+    def with_word(self, word: Vitals, clock_skew_s: float) -> LinkCounts:
         """Return this and what the client says now; a figure smaller than before is that of a new process."""
         last = self.word if word.sent_bytes >= self.word.sent_bytes else Vitals()
         skew_s = clock_skew_s if self.clock_skew_s is None else max(self.clock_skew_s, clock_skew_s)
@@ -102,7 +102,7 @@ class StoredLinks(msgspec.Struct, frozen=True):
         counted: the tasks and updates of the exchange that was open when the run left, each its client and its way.
     """
 
-    links: dict[str, Link] = {}
+    links: dict[str, LinkCounts] = {}
     counted: list[tuple[str, Way]] = []
 
 
@@ -129,7 +129,7 @@ class Links:
         if client is not None:
             self._routes[client].discard(route)
             if counters is not None:
-                self._ended[client] = self._ended.get(client, Link()).with_connection(counters)
+                self._ended[client] = self._ended.get(client, LinkCounts()).with_connection(counters)
 
     def exchange_opened(self) -> None:
         """Begin an exchange; one that was open before this process began is not begun again."""
@@ -142,7 +142,7 @@ class Links:
         was stored; of one that the kernel counts it is None.
         """
         if before_bytes is not None and (client, way) not in self._counted:
-            self._ended[client] = self._ended.get(client, Link()).with_computed(way, before_bytes)
+            self._ended[client] = self._ended.get(client, LinkCounts()).with_computed(way, before_bytes)
         self._counted.add((client, way))
 
     def told(self, client: str, word: Vitals, message_bytes: int) -> None:
@@ -151,7 +151,7 @@ class Links:
         if here is None or not _is_plausible(word):
             return
         word = msgspec.structs.replace(word, sent_bytes=word.sent_bytes + message_bytes)
-        kept = self._ended.get(client, Link()).with_word(word, word.clock_s - time.time())
+        kept = self._ended.get(client, LinkCounts()).with_word(word, word.clock_s - time.time())
         assert kept.own_up_bytes is not None
         assert kept.own_down_bytes is not None
         self._ended[client] = msgspec.structs.replace(
@@ -160,13 +160,13 @@ class Links:
             down_difference_bytes=here.down_bytes - kept.own_down_bytes,
         )
 
-    def link(self, client: str) -> Link | None:
+    def link(self, client: str) -> LinkCounts | None:
         """Return what a client's connections have come to by now, None if the kernel has never said."""
         link = self._ended.get(client)
         for route in self._routes.get(client, ()):
             counters = self._counters(route)
             if counters is not None:
-                link = (link or Link()).with_connection(counters)
+                link = (link or LinkCounts()).with_connection(counters)
         return link if link is not None and link.num_connections else None
 
     def at_leaving(self) -> StoredLinks:
@@ -174,7 +174,7 @@ class Links:
         links = self.all()
         return StoredLinks(links, sorted((client, way) for client, way in self._counted if client in links))
 
-    def all(self) -> dict[str, Link]:
+    def all(self) -> dict[str, LinkCounts]:
         """Return the links of all clients of which the kernel has said anything."""
         found = {client: self.link(client) for client in sorted({*self._ended, *self._routes})}
         return {client: link for client, link in found.items() if link is not None}

@@ -63,28 +63,47 @@ class Lobby:
         spec: RunSpec,
         method: Method,
         welcome: Welcome,
+        announced: Mapping[str, Ready],
+        left_out: Mapping[str, str],
         send: Callable[[bytes, Frames], bool],
         quiet_s: Callable[[bytes], float | None],
         events: Events,
     ) -> None:
-        """Begin with nobody; `send` and `quiet_s` are the door's."""
+        """Begin with nobody.
+
+        Args:
+            spec: the run.
+            method: its method.
+            welcome: what clients are welcomed with, but for the run constants.
+            announced: what clients announced before a restart.
+            left_out: who is left out of the run by now, and why; it is looked up whenever a client comes.
+            send: the door's.
+            quiet_s: the door's.
+            events: what is told.
+        """
         self._spec = spec
         self._method = method
         self._welcome = welcome
         self._events = events
-        told = foyer.Events(self._on_came, self._on_gone, events.turned_away, self._fault_of, events.undelivered)
+        told = foyer.Events(
+            came=self._on_came,
+            gone=self._on_gone,
+            turned_away=events.turned_away,
+            fault_of=self._fault_of,
+            undelivered=events.undelivered,
+        )
         self._foyer = Foyer(welcome.heartbeat_s, send, quiet_s, told)
         self._constants: list[tuple[ConstantMessage, Packed, Frames]] = []
         self._welcome_frames: Frames = []
         self._open = False
-        self.announced: dict[str, Ready] = {}
+        self.announced = dict(announced)
+        self._left_out = left_out
         self._at_work: set[str] = set()
         self._waits_for: dict[str, str] = {}
         self._waits_at: dict[str, float] = {}
         self._closed = False
         self.away: dict[str, str] = {}
         """Why each client is gone that was here."""
-        self.left_out: dict[str, str] = {}
 
     @property
     def clients(self) -> list[str]:
@@ -148,10 +167,9 @@ class Lobby:
         """Hear no more of a connection: its client is gone."""
         self._foyer.bar(route, reason, at)
 
-    def leave_out(self, client: str, reason: str, at: float) -> None:
-        """Refuse a client for good, also when it comes again."""
-        self.left_out[client] = reason
-        guest = self._foyer.guests.get(client)
+    def leave_out(self, client: str, at: float) -> None:
+        """Send away a client who is left out by now, if it is here."""
+        guest, reason = self._foyer.guests.get(client), self._left_out[client]
         if guest is not None:
             self._foyer.turn_away(guest.route, RefusalCode.LEFT_OUT, reason)
             self.bar(guest.route, reason, at)
@@ -166,8 +184,8 @@ class Lobby:
 
     def _fault_of(self, guest: Guest) -> Fault | None:
         """Say what keeps a client from coming in, None if nothing does."""
-        if guest.client in self.left_out:
-            return RefusalCode.LEFT_OUT, self.left_out[guest.client]
+        if guest.client in self._left_out:
+            return RefusalCode.LEFT_OUT, self._left_out[guest.client]
         index = data_index(guest.device)
         if holder := self._holder_of(guest.client, index):
             reason = f"{guest.client} and {holder} have [data] index = {index}: expected another part for each client"

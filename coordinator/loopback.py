@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
-from coordinator.app import Order, coordinate, recorded
+from coordinator.app import RunRequest, coordinate, recorded
 from coordinator.config import FREE_PORT, RunConfig
 from coordinator.daemon import Coordinator
 from coordinator.door import Door
@@ -16,6 +16,7 @@ from coordinator.run_folder import RunFolder
 from models.settings import is_loopback, split_address
 from models.spec import ConfigError, RunSpec
 from wire.exit_codes import ExitCode
+from wire.sockets.systemd import ServiceManager
 
 
 def loopback(config: RunConfig, modules: Path, init_from: Path | None, folder: RunFolder | None = None) -> ExitCode:
@@ -35,9 +36,10 @@ def loopback(config: RunConfig, modules: Path, init_from: Path | None, folder: R
         if record.standing.constants is None:  # a run that has begun has its samples
             clients.draw()
         door = functools.partial(Door, transport, keys and keys.coordinator)
-        return coordinate(Coordinator(config, spec, modules, record, door), record.display, clients)
+        coordinator = Coordinator(config, spec, modules, record, door, ServiceManager())
+        return coordinate(coordinator, record.display, clients)
 
-    return recorded(Order(config, "loopback", modules, init_from, folder), go)
+    return recorded(RunRequest(config, "loopback", modules, init_from, folder), go)
 
 
 def _check_own(bind: str) -> None:

@@ -19,11 +19,11 @@ from typing import Any
 
 from coordinator.accounts import ExchangeAccount, RoundAccount, finite
 from coordinator.accuracy import Accuracies
+from coordinator.byte_prediction import Announcements, RunFacts, classes_held, train_counts
 from coordinator.durations import MeanDurations, duration_s
 from coordinator.evaluations import Examiner
 from coordinator.footprint import Footprints
-from coordinator.links import Link, Links, StoredLinks
-from coordinator.prediction import Announcements, RunFacts, classes_held, train_counts
+from coordinator.links import LinkCounts, Links, StoredLinks
 from coordinator.privacy import Releases
 from coordinator.since_start import SinceStart
 from coordinator.summary import Totals, make_summary
@@ -146,10 +146,10 @@ class Ledger:
         self, round: int, exchange_index: int, cohort: Sequence[str], at: float, resumed: bool = False
     ) -> None:
         """Begin an exchange with these clients; what the kernel counted of one before a restart is not known."""
-        name = "evaluation" if self._is_evaluation(exchange_index) else self._method.exchanges[exchange_index].name
-        where = (round, exchange_index, name, self._base, cohort, at)
+        name = self._method.exchange(exchange_index).name
+        link_of = self._links.link if not resumed else lambda client: None
         self._announced.forget_facts()
-        self._exchange = ExchangeAccount(*where) if resumed else ExchangeAccount(*where, self._links.link)
+        self._exchange = ExchangeAccount(round, exchange_index, name, self._base, cohort, at, link_of)
         if not resumed:
             self._links.exchange_opened()
 
@@ -294,11 +294,11 @@ class Ledger:
 
     def _book(self, line: Line) -> None:
         """Add one line to the accounts."""
-        if not isinstance(line, RoundLine) and not self._is_evaluation(line.exchange_index):
+        if not isinstance(line, RoundLine) and not self._method.is_evaluation(line.exchange_index):
             self._durations.book(line)
         if isinstance(line, ClientLine):
             self._clients.add(line.client)
-            if self._spec.privacy.adds_noise and not self._is_evaluation(line.exchange_index):
+            if self._spec.privacy.adds_noise and not self._method.is_evaluation(line.exchange_index):
                 self._releases.book(line)
             self._accuracies.book(line.client, line.evaluations, line.round, line.base)
             self._tasks.book(line.client, line.evaluations)
@@ -328,20 +328,17 @@ class Ledger:
 
     def _account_of(self, line: ClientLine | ExchangeLine) -> RoundAccount:
         """Return where this line is added: nowhere that counts if its round's own line is there already."""
-        if self._is_evaluation(line.exchange_index):
+        if self._method.is_evaluation(line.exchange_index):
             return self._evaluation
         return RoundAccount() if line.round in self._rounds else self._accounts.setdefault(line.round, RoundAccount())
-
-    def _is_evaluation(self, exchange_index: int) -> bool:
-        return exchange_index == len(self._method.exchanges)
 
     def _opened(self) -> ExchangeAccount:
         if self._exchange is None:
             raise LookupError("no exchange is open")
         return self._exchange
 
-    def _client_lines(self, exchange: ExchangeAccount, links: Mapping[str, Link]) -> list[ClientLine]:
-        tested = {self._base} if self._is_evaluation(exchange.index) else {self._base, exchange.round}
+    def _client_lines(self, exchange: ExchangeAccount, links: Mapping[str, LinkCounts]) -> list[ClientLine]:
+        tested = {self._base} if self._method.is_evaluation(exchange.index) else {self._base, exchange.round}
 
         def examined(client: str, evaluations: Sequence[Evaluation]) -> list[Score]:
             return self._examiner.scores(evaluations, tested - {0}, self._announced.readies.get(client))
@@ -358,7 +355,7 @@ class Ledger:
             new_classes=sorted(self._held(exchange) - self._known_classes),
             init=self.since_start.init,
             refusals=self.since_start.refusals,
-            aggregate_s=None if self._is_evaluation(exchange.index) else exchange.aggregate_s(at),
+            aggregate_s=None if self._method.is_evaluation(exchange.index) else exchange.aggregate_s(at),
             simulated_at_s=self._simulated_now(),
         )
 

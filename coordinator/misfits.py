@@ -12,16 +12,18 @@ class Misfits:
         """Go on from these counts; `most` refused updates are too many."""
         self._most = most
         self.counts = dict(counts)
+        self.left_out: dict[str, str] = {}
+        """Who is left out of the run, and why."""
+        for client in counts:
+            self._judge(client)
 
     def add(self, client: str) -> str:
         """Count one; return why the client is left out by now, nothing if it is not."""
         self.counts[client] = self.counts.get(client, 0) + 1
-        return self.left_out().get(client, "")
+        self._judge(client)
+        return self.left_out.get(client, "")
 
-    def left_out(self) -> dict[str, str]:
-        """Return who is left out of the run, and why."""
-        return {
-            client: f"{client} is left out of the run: [gate] max_refusals = {self._most} of its updates were refused"
-            for client, count in self.counts.items()
-            if count >= self._most
-        }
+    def _judge(self, client: str) -> None:
+        if self.counts[client] >= self._most:
+            why = f"[gate] max_refusals = {self._most} of its updates were refused"
+            self.left_out[client] = f"{client} is left out of the run: {why}"

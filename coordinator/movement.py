@@ -8,7 +8,7 @@ Where the kernel does not say, nothing is seen to move.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from coordinator.round_events import ProgressMade
 from coordinator.rounds import Rounds
@@ -40,15 +40,18 @@ class Movement:
 
 async def tell_movement(
     machine: Rounds,
-    routes: Callable[[], Mapping[str, bytes]],
+    routes: Callable[[Iterable[str]], Mapping[str, bytes]],
     counters: Callable[[bytes], Counters | None],
     heartbeat_s: float,
     feed: Callable[[ProgressMade], None],
 ) -> None:
-    """Feed the rounds progress of each of these clients to or from whom a message moves; never returns."""
+    """Feed the rounds progress of each client that has yet to answer and to or from whom a message moves.
+
+    It never returns; `routes` gives the connections of those of some clients who are here.
+    """
     movement, now = Movement(counters), asyncio.get_running_loop().time
     every_s = min(heartbeat_s, machine.rules.deadline_s / 4)
     while True:
         await asyncio.sleep(every_s)
-        for client in movement.look(routes()):
+        for client in movement.look(routes(machine.cohort - machine.answered)):
             feed(ProgressMade(client, machine.round, machine.exchange, now()))

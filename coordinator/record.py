@@ -79,7 +79,7 @@ class RunRecord:
         self.summary: dict[str, Any] | None = None
         self.is_batched = False
         """Whether clients have trained together, so that last bits are not those of a run where they did not."""
-        num_exchanges = len(find(config.method_name).exchanges)
+        method = find(config.method_name)
         self._store = Store(None if self._in_memory else folder.store_path, self._notify, self._failed)
         self._pending = Pending(self._store, self._in_memory)
         with contextlib.ExitStack() as opened:
@@ -91,8 +91,8 @@ class RunRecord:
                 self._put_first(mode, modules, start)
             is_encrypted = config.transport.is_encrypted
             is_told = self._all_have_heard()
-            self.standing = read_standing(self._store, folder.run_id, num_exchanges, is_encrypted, is_told)
-            folder.write_metrics(stored_lines(self._store, num_exchanges))
+            self.standing = read_standing(self._store, folder.run_id, method, is_encrypted, is_told)
+            folder.write_metrics(stored_lines(self._store, method))
             self._metrics = folder.metrics_path.open("a", encoding="utf-8")
             opened.pop_all()
         self._start_state = self.standing.start_state
@@ -236,12 +236,11 @@ class RunRecord:
         """
         durable, done = self._awaitable()
         header, buffer = self._stored(encode(commands.Configured(), downlink, PIPE_BYTES))
-        where = (opened.round, opened.exchange, opened.cohort)
 
         def write() -> None:
             if links is not None:
                 self._put_links(links)
-            self._store.open_exchange(*where, header, buffer, done)
+            self._store.open_exchange(opened.round, opened.exchange, opened.cohort, header, buffer, done)
 
         self._pending.put(write)
         if self._in_memory:
@@ -276,8 +275,9 @@ class RunRecord:
         on_durable: Callable[[], None],
     ) -> None:
         """Store an accepted update as it came, before long and together with others."""
-        key, report = (update.round, update.exchange, client), timing.frame() if timing is not None else b""
-        stored = StoredUpdate(*key, num_train, *self._stored(frames), report)
+        header, buffer = self._stored(frames)
+        report = timing.frame() if timing is not None else b""
+        stored = StoredUpdate(update.round, update.exchange, client, num_train, header, buffer, report)
         self._pending.put_update(stored, on_durable)
         if len(frames[1]) > SPILL_BYTES:
             self._pending.flush()
@@ -307,10 +307,9 @@ class RunRecord:
         header, buffer = self._stored(_state_frames(state)) if state is not None else (None, None)
         unwritten = self._pending.take_updates()
         clients = [stored.client for stored, _ in unwritten]
-        result = (round, exchange, header, buffer, lines, call_all(unwritten), clients)
 
         def close() -> None:
-            self._store.close_exchange(*result)
+            self._store.close_exchange(round, exchange, header, buffer, lines, call_all(unwritten), clients)
             self._put_links(links)
 
         if with_round:

@@ -90,7 +90,8 @@ class Phase(Enum):
 class Rounds:
     """The state machine. `handle` takes one event and returns what is to be done, in order."""
 
-    def __init__(self, rules: RoundRules, position: Position | None = None) -> None:
+    def __init__(self, rules: RoundRules, position: Position | None = None, left_out: Iterable[str] = ()) -> None:
+        """Go on from a position, by default from the very beginning; `left_out` are those who were left out by then."""
         position = position or Position()
         self.rules = rules
         self.phase = Phase.WAITING
@@ -102,7 +103,7 @@ class Rounds:
         self.kept = dict(position.kept)
         self.ready: set[str] = set()
         self.cohort: frozenset[str] = position.cohort
-        self.left_out: set[str] = set()
+        self.left_out = set(left_out)
         self.answered: set[str] = set(position.answered)
         self.refused: dict[str, str] = {}
         self._resumed = position.exchange is not None

@@ -11,9 +11,7 @@ import numpy as np
 from coordinator.accounts import NO_TRAFFIC
 from coordinator.accuracy import Shares, accuracies_of, merged, total_of
 from coordinator.tally import ClientLine, ExchangeLine, Line, RoundLine, Traffic
-
-EVALUATION = "evaluation"
-"""The name of the exchange after the last round, which is counted apart."""
+from models.methods.exchange import EVALUATION
 
 BAND = (10.0, 90.0)
 """The percentiles of the clients' own accuracies between which their band lies."""

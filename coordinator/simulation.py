@@ -15,7 +15,7 @@ import traceback
 from pathlib import Path
 
 from coordinator import round_events as rounds
-from coordinator.app import Order, recorded
+from coordinator.app import RunRequest, recorded
 from coordinator.conductor import Conductor
 from coordinator.config import RunConfig
 from coordinator.gate import Gate
@@ -71,9 +71,9 @@ class Simulation:
         self._clock = SimulatedClock()
         self._ledger = Ledger(spec, self._method, simulated_now=self._simulated_now)
         self._gate = Gate(config.gate, spec.classes)
-        self._rounds = Rounds(config.round_rules(len(self._method.exchanges), record.mode), record.standing.position)
         self._misfits = Misfits(config.gate.max_refusals, record.standing.misfits)
-        self._rounds.left_out.update(self._misfits.left_out())
+        rules = config.round_rules(len(self._method.exchanges), record.mode)
+        self._rounds = Rounds(rules, record.standing.position, self._misfits.left_out)
         self._half = OwnHalf(spec)
         self._conductor = Conductor(
             self._rounds,
@@ -154,13 +154,15 @@ class Simulation:
 
     def _open_host(self, parts: ClientParts, constants: list[Constant]) -> ClientHost:
         """See who works for the clients, and write down what was left open in the settings."""
-        folder, where = self._record.folder, (self._spec, self._record.folder, self._fleet.counts_flops)
-        config = settle_batched(self._config, setup_of(self._config, *where), parts, constants)
+        folder, counts_flops = self._record.folder, self._fleet.counts_flops
+        setup = setup_of(self._config, self._spec, folder, counts_flops)
+        config = settle_batched(self._config, setup, parts, constants)
         if config != self._config:
             self._record.display.note(f"[simulation] batched = 'auto': {str(config.simulation.batched).lower()}")
             self._record.write_config(config)
         self._record.is_batched = config.simulation.batched is True
-        self._host = host = open_host(config, setup_of(config, *where), folder, self._modules, parts)
+        setup = setup_of(config, self._spec, folder, counts_flops)
+        self._host = host = open_host(config, setup, folder, self._modules, parts)
         if self._ended is not None:
             host.stop()
         return host
@@ -337,4 +339,4 @@ def simulate(config: RunConfig, modules: Path, init_from: Path | None, folder: R
         with ended_by_signals(simulation.interrupt, LAST_WORDS):
             return run_daemon(simulation.run())
 
-    return recorded(Order(config, "simulate", modules, init_from, folder), go)
+    return recorded(RunRequest(config, "simulate", modules, init_from, folder), go)

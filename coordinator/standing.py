@@ -37,6 +37,7 @@ from coordinator.stored import (
     read_sent_constants,
 )
 from coordinator.tally import ClientLine, Cost, ExchangeLine, Refusals, Report, read_line
+from models.methods.api import Method
 from wire.encoding import Packed, decode, encode
 from wire.limits import PIPE_BYTES
 from wire.messages import Ready, Task, Update
@@ -95,19 +96,19 @@ class Standing(msgspec.Struct, frozen=True):
     devices: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
 
 
-def read_standing(store: Store, run_id: str, num_exchanges: int, is_encrypted: bool, is_told: bool) -> Standing:
+def read_standing(store: Store, run_id: str, method: Method, is_encrypted: bool, is_told: bool) -> Standing:
     """Return where the run stands.
 
     Args:
         store: what is stored of it.
         run_id: its id.
-        num_exchanges: how many exchanges a round of it has.
+        method: its method.
         is_encrypted: whether its messages are, which they cost more on the wire for.
         is_told: whether nobody waits to hear of its end, if it is over.
     """
     meta, found = store.meta(), store.position()
     closed = store.closed_exchanges(found.next_round)
-    is_evaluated = any(one.exchange == num_exchanges for one in store.closed_exchanges(found.next_round - 1))
+    is_evaluated = any(method.is_evaluation(one.exchange) for one in store.closed_exchanges(found.next_round - 1))
     position = replace(rounds_position(found, closed, is_evaluated), is_told=is_told)
     standing = Standing(
         position=position,
@@ -156,12 +157,12 @@ def rounds_position(found: StoredPosition, closed: Sequence[ClosedExchange], is_
     )
 
 
-def stored_lines(store: Store, num_exchanges: int) -> Iterator[str]:
+def stored_lines(store: Store, method: Method) -> Iterator[str]:
     """Yield the lines of all that is closed, in the order in which a run that is never restarted writes them."""
     records = deque(store.round_records())
     for text in store.metric_lines():
         line = read_line(text)
-        is_evaluation = isinstance(line, ClientLine | ExchangeLine) and line.exchange_index == num_exchanges
+        is_evaluation = isinstance(line, ClientLine | ExchangeLine) and method.is_evaluation(line.exchange_index)
         while records and records[0].round < line.round + is_evaluation:
             yield records.popleft().line
         yield text

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from coordinator import client_api
+from coordinator.client_phases import read_clients
 from coordinator.device import read_device
 from coordinator.holder import holder
-from coordinator.phases import read_clients
 from coordinator.run_folder import RunFolder
 from coordinator.schema import open_database
 from coordinator.series import gather

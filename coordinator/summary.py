@@ -11,10 +11,10 @@ import numpy as np
 
 from coordinator.accounts import RoundAccount
 from coordinator.accuracy import Accuracies
+from coordinator.byte_prediction import classes_held
 from coordinator.durations import MeanDurations
 from coordinator.footprint import Footprints
-from coordinator.links import Link
-from coordinator.prediction import classes_held
+from coordinator.links import LinkCounts
 from coordinator.privacy import EXTRA, privacy_summary
 from coordinator.simulated_time import simulated_times
 from coordinator.tally import Cost, Refusals, RoundLine, Traffic
@@ -45,7 +45,7 @@ class Totals:
     announced: Mapping[str, Ready]
     accuracies: Accuracies
     tasks: TaskScores
-    links: Mapping[str, Link]
+    links: Mapping[str, LinkCounts]
     durations: MeanDurations
     footprints: Footprints
     num_left_out: Mapping[str, int]

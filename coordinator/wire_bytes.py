@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from coordinator.links import Link
+from coordinator.links import LinkCounts
 from coordinator.tally import Traffic
 
 SOURCES = {
@@ -20,7 +20,7 @@ SOURCES = {
 WAYS = ("uplink", "downlink")
 
 
-def wire_source(links: Mapping[str, Link], clients: Sequence[str]) -> str:
+def wire_source(links: Mapping[str, LinkCounts], clients: Sequence[str]) -> str:
     """Return which of `SOURCES` a run's bytes on the wire have: the kernel's count is whole or not used."""
     if not clients or not all(client in links for client in clients):
         return "computed"
@@ -28,7 +28,11 @@ def wire_source(links: Mapping[str, Link], clients: Sequence[str]) -> str:
 
 
 def wire_summary(
-    source: str, links: Mapping[str, Link], rounds: Sequence[Traffic], evaluation: Sequence[Traffic], init: Traffic
+    source: str,
+    links: Mapping[str, LinkCounts],
+    rounds: Sequence[Traffic],
+    evaluation: Sequence[Traffic],
+    init: Traffic,
 ) -> dict[str, Any]:
     """Return the section of a summary; what is sent up stands first in `rounds` and `evaluation`.
 
@@ -66,6 +70,6 @@ def _less(total: int, *parts: int | None) -> int | None:
     return total - sum(known) if len(known) == len(parts) else None
 
 
-def told_of(link: Link) -> dict[str, Any]:
+def told_of(link: LinkCounts) -> dict[str, Any]:
     """Return the figures of a link."""
     return {name: figure for name, figure in msgspec.structs.asdict(link).items() if name != "word"}

@@ -45,9 +45,9 @@ from wire.sockets.knock import mechanism_at
 from wire.sockets.log import say
 from wire.sockets.names import look_up
 from wire.sockets.pipe import end_with_parent
-from wire.sockets.service import ServiceManager
 from wire.sockets.signals import run_daemon
-from wire.sockets.zeromq import Dealer, Loss, mismatch
+from wire.sockets.systemd import ServiceManager
+from wire.sockets.zeromq import Dealer, LinkEnd, mismatch
 from wire.version import PROTOCOL_VERSION
 
 OUTPUT_LOG = "trainer.log"
@@ -63,7 +63,7 @@ class ClientApp:
         self._folder = client_folder(config)
         self._incarnation = int.from_bytes(os.urandom(7), "big")
         self._session = Session(self._incarnation, once)
-        self._service = ServiceManager()
+        self._systemd = ServiceManager()
         self._context = Context(io_threads=1)
         self._dealer: Dealer | None = None
         self._knows_joined = False
@@ -107,7 +107,7 @@ class ClientApp:
         if lifeline is not None:
             end_with_parent()
             self._loop.add_reader(lifeline, self._end, ExitCode.INTERRUPTED, "its parent is gone")
-        self._service.ready(self._loop)
+        self._systemd.ready(self._loop)
         self._feed(session.Ticked(self._loop.time()))
         schedule = self._loop.create_task(self._schedule.watch())
         self._watch(schedule)
@@ -120,7 +120,7 @@ class ClientApp:
         return code
 
     async def _leave(self, reason: str) -> None:
-        self._service.stopping()
+        self._systemd.stopping()
         if self._timer is not None:
             self._timer.cancel()
         self._send(Goodbye(reason))
@@ -169,9 +169,9 @@ class ClientApp:
     def _open_link(self, instruction: session.OpenLink) -> None:
         self._close_link(session.CloseLink())
 
-        def on_lost(reason: str, loss: Loss) -> None:
+        def on_lost(reason: str, end: LinkEnd) -> None:
             if dealer is self._dealer:
-                self._on_lost(dealer, reason, loss)
+                self._on_lost(dealer, reason, end)
 
         address = self._config.coordinator.address
         own, server_key = self._keys or (None, "")
@@ -187,10 +187,10 @@ class ClientApp:
         held = held_digests(self._folder)
         self._send(Hello(version, self._config.client.id, self._incarnation, held, self._device))
 
-    def _on_lost(self, dealer: Dealer, reason: str, loss: Loss) -> None:
-        if loss is Loss.BROKEN_OFF:
+    def _on_lost(self, dealer: Dealer, reason: str, end: LinkEnd) -> None:
+        if end is LinkEnd.BROKEN_OFF:
             self._watch(self._loop.create_task(self._look_closer(dealer, reason)))
-        elif loss is Loss.REFUSED:
+        elif end is LinkEnd.REFUSED:
             self._link_refused(reason)
         else:
             self._link_lost(reason)

@@ -35,7 +35,7 @@ def limit(pid: int, limits: LimitsSection) -> None:
             resource.prlimit(pid, resource.RLIMIT_DATA, (limits.memory_mib * MEBIBYTE, limits.memory_mib * MEBIBYTE))
 
 
-def in_words(error: Exception, memory_mib: int) -> str:
+def error_in_words(error: Exception, memory_mib: int) -> str:
     """Return an error for people; if it is for want of memory, with the limit that there is on it."""
     told = f"{type(error).__name__}: {error}"
     return told_of_lack(told, memory_mib) or told

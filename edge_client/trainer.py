@@ -24,7 +24,7 @@ from edge_client.consent import check_consent
 from edge_client.data_source import open_source
 from edge_client.final_model import keep_final
 from edge_client.leftovers import prune, run_folder, runs_left
-from edge_client.limits import in_words
+from edge_client.limits import error_in_words
 from edge_client.local_state import (
     ConstantShelf,
     RoundSamples,
@@ -83,7 +83,7 @@ class Trainer:
             reason = f"the coordinator's downlink does not fit the method: {error}"
             self._pipe.send(encode(commands.Failed(reason, ExitCode.FAILED)))
         except Exception as error:
-            self._pipe.send(encode(commands.Failed(in_words(error, self._memory_mib), ExitCode.FAILED)))
+            self._pipe.send(encode(commands.Failed(error_in_words(error, self._memory_mib), ExitCode.FAILED)))
             traceback.print_exc()
 
     def _begin(self, begin: commands.Begin) -> None:
@@ -100,9 +100,9 @@ class Trainer:
         states = run_folder(folder, spec.run_id)
         prune(runs_left(folder), settings.client.keep_days, settings.client.keep_mib, time.time(), {states})
         constants = self._load_constants(begin.constants, ConstantShelf(folder))
-        method = find(spec.method)
+        self._method = method = find(spec.method)
         self._states = ClientStates(states, spec.run_id, len(method.exchanges))
-        self._spec, self._constants, self._num_exchanges = spec, begin.constants, len(method.exchanges)
+        self._spec, self._constants = spec, begin.constants
         self._record = SampleRecord(states, spec.run_id)
         self._plan, self._round = spec.plan, 0
         self._adds_noise = spec.privacy.adds_noise
@@ -199,7 +199,7 @@ class Trainer:
         frames = encode(update, pack(outcome.uplink), self._max_message_bytes)
         encoded = time.monotonic()
         arrays = self._participant.arrays()
-        if task.exchange == self._num_exchanges:
+        if self._method.is_evaluation(task.exchange):
             keep_final(self._folder, self._spec, self._constants, arrays)
         if arrays:  # without any state a repeated task gives the same uplink anyway
             self._states.save(task.round, task.exchange, arrays)

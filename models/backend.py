@@ -10,7 +10,7 @@ from models import nets
 from models.data import ClientData
 from models.methods.api import Client, Method
 from models.nets import NetShelf
-from models.nets.backbone import Constants
+from models.nets.frozen_backbone import Constants
 from models.spec import ConfigError, RunSpec
 
 

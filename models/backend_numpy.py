@@ -18,7 +18,7 @@ from models.methods.api import Method
 from models.methods.numpy_client import NumpyClient
 from models.nets import NetShelf
 from models.nets.affine import AffineNet
-from models.nets.backbone import Constants, check_backbone, file_digest
+from models.nets.frozen_backbone import Constants, check_backbone, file_digest
 from models.nets.onnx_session import OnnxSession
 from models.spec import ConfigError, RunSpec
 

@@ -73,7 +73,6 @@ class Attempt(msgspec.Struct):
     round: int
     exchange: int
     declared: Exchange
-    is_last_evaluation: bool
     evaluations: list[Evaluation]
     notes: list[str]
     evaluate_s: float
@@ -223,33 +222,32 @@ class Participant:
 
     def take_up(self, round: int, exchange: int, base: int, downlink: Payload) -> Attempt:
         """Do the first part of `perform`: take in what came, and test the global model if that is due."""
-        is_last_evaluation = exchange == len(self._method.exchanges)
-        declared = self._method.exchanges[0 if is_last_evaluation else exchange]
+        declared = self._method.exchange(exchange)
         started = time.perf_counter()
         notes = self._enter_task(self._plan.task_of(round))
         self._backend.seed("client", self._client_id, round, exchange)
-        self._client.receive(declared.name, declared.downlink.from_payload(downlink, self._known_dims(base)))
+        received = declared.downlink.from_payload(downlink, self._known_dims(base))
+        self._client.receive(self._method.downlink_name(exchange), received)
         evaluations = []
-        if declared is self._method.exchanges[0] and base >= 1 and (is_last_evaluation or self._is_due(base)):
+        if base >= 1 and (self._method.is_evaluation(exchange) or (exchange == 0 and self._is_due(base))):
             evaluations += self._evaluate(base, self._method.global_rules)
         keeps = declared is self._method.exchanges[-1] and self._keeps_features(round)
         candidates = self._client.train_features() if keeps else None
         received_s = time.perf_counter() - started
         self._client.context.release = self._release(round, exchange)
         seed = seeding.derive(self._spec.seed, "client", self._client_id, round, exchange, "training")
-        return Attempt(round, exchange, declared, is_last_evaluation, evaluations, notes, received_s, candidates, seed)
+        return Attempt(round, exchange, declared, evaluations, notes, received_s, candidates, seed)
 
     def train(self, attempt: Attempt, on_progress: Progress | None = None) -> None:
         """Do the second part of `perform`: train, if the exchange does."""
         started = time.perf_counter()
-        if attempt.declared.trains and not attempt.is_last_evaluation:
+        if attempt.declared.trains:
             self._client.local_train(attempt.declared.name, attempt.seed, on_progress)
         attempt.train_s = time.perf_counter() - started
 
     def trains(self, exchange: int) -> bool:
         """Say whether this exchange trains a net; the number of exchanges stands for the last evaluation."""
-        exchanges = self._method.exchanges
-        return self._method.needs_net and exchange < len(exchanges) and exchanges[exchange].trains
+        return self._method.needs_net and self._method.exchange(exchange).trains
 
     def can_batch(self, exchange: int) -> bool:
         """Say whether it does so in a way that many clients can share."""
@@ -268,7 +266,7 @@ class Participant:
 
     def hand_over(self, attempt: Attempt) -> Outcome:
         """Do the last part of `perform`: make the uplink, and test the local model if that is due."""
-        if attempt.is_last_evaluation:
+        if self._method.is_evaluation(attempt.exchange):
             return Outcome(EMPTY, attempt.evaluations, evaluate_s=attempt.evaluate_s, notes=attempt.notes)
         declared, trained = attempt.declared, time.perf_counter()
         uplink = self._client.uplink(declared.name).to_payload(self._spec.wire.value_dtype, self._client.dims())

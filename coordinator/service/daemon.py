@@ -44,8 +44,8 @@ from wire.exit_codes import ExitCode
 from wire.messages import Decline, Goodbye, Ping, Pong, Standby
 from wire.sockets.keys import OTHERS
 from wire.sockets.log import say
-from wire.sockets.service import ServiceManager
 from wire.sockets.signals import run_daemon
+from wire.sockets.systemd import ServiceManager
 from wire.sockets.tcp import Counters
 from wire.sockets.zeromq import AddressInUseError
 
@@ -71,7 +71,7 @@ class Service:
         self.config = config
         self._modules = modules
         self._keys = keys
-        self._manager = ServiceManager()
+        self._systemd = ServiceManager()
         self._turned_away = TurnedAway({}, say)
         self._make_folder()
         self.queue = Queue(config.folder)
@@ -87,10 +87,16 @@ class Service:
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[str] = self._loop.create_future()
         end_by(self._end, say)
-        heard = (self._on_arrival, self._on_barred, self._turned_away, self._on_ended)
-        self._door = Door(self.config.transport, self._keys, *heard)
+        self._door = Door(
+            self.config.transport,
+            self._keys,
+            on_arrival=self._on_arrival,
+            on_barred=self._on_barred,
+            turned_away=self._turned_away,
+            on_ended=self._on_ended,
+        )
         with contextlib.closing(self._door):
-            events = Events(self._on_came, self._on_gone, self._turned_away.add)
+            events = Events(came=self._on_came, gone=self._on_gone, turned_away=self._turned_away.add)
             idle_s = self.config.service.idle_heartbeat_s
             self.foyer = Foyer(idle_s, self._door.send, self._door.quiet_s, events)
             await self._desk.open()
@@ -98,9 +104,9 @@ class Service:
             self._take_up()
             say(f"listening on {self._door.address}")
             self._tick()
-            self._manager.ready(self._loop)
+            self._systemd.ready(self._loop)
             reason = await self._ended
-            self._manager.stopping()
+            self._systemd.stopping()
             await self._close(reason)
         say(f"the service is {reason}")
         return ExitCode.INTERRUPTED

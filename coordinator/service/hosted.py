@@ -27,6 +27,7 @@ from models.spec import RunSpec
 from wire.encoding import Frames
 from wire.exit_codes import ExitCode
 from wire.messages import Goodbye
+from wire.sockets.systemd import ServiceManager
 from wire.sockets.tcp import Counters
 
 MOST_NAMED = 5
@@ -150,7 +151,10 @@ class Hosted:
             opened.callback(self._record.close)
             self.clients.update(self._record.standing.announced)
             self._opened = opened.pop_all()
-        self._coordinator = Coordinator(plan.config, plan.spec, modules, self._record, self._passage.open, spare)
+        silent = ServiceManager({})  # the service speaks for this process
+        self._coordinator = Coordinator(
+            plan.config, plan.spec, modules, self._record, self._passage.open, silent, spare
+        )
 
     @property
     def run_id(self) -> str:

@@ -131,8 +131,8 @@ class JobClients:
 
     async def begin(self, clients: Sequence[str], constants: Sequence[Constant]) -> AsyncGenerator[Announced, None]:
         """Yield what each of these clients announces."""
-        where = (commands.opening(self._begin, constants), self._log, self._environment, self._answer_s)
-        self._jobs = [_Job(*where) for _ in range(self._num_jobs)]
+        opening = commands.opening(self._begin, constants)
+        self._jobs = [_Job(opening, self._log, self._environment, self._answer_s) for _ in range(self._num_jobs)]
 
         async def ask(job: _Job, clients: Sequence[str]) -> None:
             await job.ask(commands.Announce(list(clients)))

@@ -17,6 +17,7 @@ from coordinator.tally import ClientLine, Line, RoundLine, read_line
 from coordinator.virtual.fleet import num_trained
 from coordinator.virtual.profiles import Profile
 from models import methods
+from models.methods.api import Method
 from models.spec import ConfigError, RunSpec
 
 MIN_SPREAD = 2.0
@@ -63,21 +64,21 @@ def read_profiles(path: Path) -> Measured:
         raise ConfigError(f"--profiles-from {path}: expected the accounts of a run: {error}") from None
     spec = folder.read_config().unchecked_spec(folder.run_id, histogram["classes"])
     counts = {client: held["train"] for client, held in histogram["clients"].items()}
-    num_exchanges = len(methods.find(spec.method).exchanges)
-    by_client = _by_client(lines, num_exchanges)
+    method = methods.find(spec.method)
+    by_client = _by_client(lines, method)
     round_s = [line.round_s for line in lines if isinstance(line, RoundLine) and line.round_s is not None]
     if not round_s or not by_client:
         raise ConfigError(f"--profiles-from {path}: expected a run of real clients with a measured round, got none")
     profiles = {client: _profile(found, counts[client], spec) for client, found in by_client.items()}
     slowest_s = max(float(np.median(_sums(found, "turnaround_s"))) for found in by_client.values())
-    return Measured(profiles, max(0.0, float(np.median(round_s)) - slowest_s) / num_exchanges)
+    return Measured(profiles, max(0.0, float(np.median(round_s)) - slowest_s) / len(method.exchanges))
 
 
-def _by_client(lines: Iterable[Line], num_exchanges: int) -> dict[str, list[ClientLine]]:
+def _by_client(lines: Iterable[Line], method: Method) -> dict[str, list[ClientLine]]:
     """Return the exchanges of which all is known, but for evaluations."""
     found: dict[str, list[ClientLine]] = defaultdict(list)
     for line in (line for line in lines if isinstance(line, ClientLine)):
-        if line.exchange_index < num_exchanges and None not in (line.turnaround_s, line.work_s):
+        if not method.is_evaluation(line.exchange_index) and None not in (line.turnaround_s, line.work_s):
             found[line.client].append(line)
     return found
 

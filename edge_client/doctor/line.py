@@ -12,7 +12,7 @@ from wire.errors import DecodeError
 from wire.framing import parted
 from wire.messages import Echo, Refusal, Sounding
 from wire.sockets.endpoint import Context, Parts
-from wire.sockets.zeromq import Dealer, Loss
+from wire.sockets.zeromq import Dealer, LinkEnd
 from wire.version import PROTOCOL_VERSION
 
 MAX_BYTES = 1 << 20
@@ -20,11 +20,11 @@ MAX_BYTES = 1 << 20
 
 
 class UnansweredError(Exception):
-    """A sounding that got no echo; `loss` says how the connection ended, None if it did not."""
+    """A sounding that got no echo; `end` says how the connection ended, None if it did not."""
 
-    def __init__(self, reason: str, loss: Loss | None = None) -> None:
+    def __init__(self, reason: str, end: LinkEnd | None = None) -> None:
         super().__init__(reason)
-        self.loss = loss
+        self.end = end
 
 
 class Heard(NamedTuple):
@@ -77,12 +77,12 @@ class Line:
             self._hear(UnansweredError(f"an answer that is no message: {error}"))
             return
         if isinstance(message, Refusal):
-            self._hear(UnansweredError(message.reason, Loss.REFUSED if message.permanent else None))
+            self._hear(UnansweredError(message.reason, LinkEnd.REFUSED if message.permanent else None))
         elif isinstance(message, Echo) and message.number == self._number:
             self._hear(message)
 
-    def _on_lost(self, reason: str, loss: Loss) -> None:
-        self._hear(UnansweredError(reason, loss))
+    def _on_lost(self, reason: str, end: LinkEnd) -> None:
+        self._hear(UnansweredError(reason, end))
 
     def _hear(self, outcome: Echo | UnansweredError) -> None:
         if not self._heard.done():

@@ -26,7 +26,7 @@ from wire.payload import Payload, Tensor
 from wire.sockets.endpoint import Context
 from wire.sockets.knock import mechanism_at
 from wire.sockets.names import look_up
-from wire.sockets.zeromq import Loss, mismatch
+from wire.sockets.zeromq import LinkEnd, mismatch
 from wire.version import PROTOCOL_VERSION
 
 CONNECT_S, ECHO_S = 5.0, 10.0
@@ -141,10 +141,10 @@ def _enrolment(echo: Echo, client: str) -> Finding:
 
 def _unanswered(error: UnansweredError) -> Finding:
     told = f"not let in: {error}"
-    if error.loss is Loss.REFUSED:
+    if error.end is LinkEnd.REFUSED:
         advice = "on the coordinator, run what `edge-client keys init` prints here"
         return Finding("enrolment", told, advice, ExitCode.REFUSED)
-    if error.loss is Loss.BROKEN_OFF:
+    if error.end is LinkEnd.BROKEN_OFF:
         advice = "set [coordinator] public_key to what `coordinator keys init` prints there"
         return Finding("enrolment", told, advice, ExitCode.REFUSED)
     advice = "look at the coordinator's log; one that speaks a protocol older than 1.3 cannot be measured"

@@ -10,8 +10,9 @@ This module and every method's `__init__` stay free of torch: daemons import the
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,6 +21,9 @@ import numpy as np
 
 from models.linear_rules import LinearRule, nearest_prototype
 from models.methods.batching import batchable, varying_of
+from models.methods.exchange import Exchange as Exchange
+from models.methods.exchange import Facts as Facts
+from models.methods.exchange import evaluation_of
 from models.nets import is_frozen
 from models.prototypes import class_means
 from models.spec import ConfigError, RunSpec, Section
@@ -37,55 +41,6 @@ if TYPE_CHECKING:
 
 class RoundFailedError(Exception):
     """The round cannot be aggregated (all weights are zero, say); global state and clients go back to its start."""
-
-
-class Facts(msgspec.Struct, frozen=True):
-    """What is known about one client and the run when an exchange's bytes are predicted."""
-
-    config: Any
-    """The method's own settings."""
-    num_classes: int
-    num_public_classes: int
-    """Classes that the run has public samples of, the first so many."""
-    feature_dim: int
-    """`[model] feature_dim`, the width that the net was built with, whatever the method adds to it."""
-    num_train: int
-    class_counts: Sequence[int]
-    """Train samples on this client, by class; where the classes come in tasks, those of the round's task."""
-    known_classes: Collection[int]
-    """The classes that some accepted update has held so far."""
-    num_parameters: int
-    num_buffers: int
-    round: int
-    rounds_completed: int
-    num_task_classes: int
-    """Classes of this round's task; all of them where there are no tasks."""
-    num_seen: int
-    """Classes of the tasks that have had a completed round, 0 before any."""
-    metrics: Mapping[str, float | None]
-    """What the server half has told of the exchanges of this round that are closed."""
-
-    @property
-    def num_classes_held(self) -> int:
-        """K_i: classes with at least one train sample on this client."""
-        return sum(count > 0 for count in self.class_counts)
-
-    @property
-    def num_classes_known(self) -> int:
-        """A, the number of `known_classes`."""
-        return len(self.known_classes)
-
-
-@dataclass(frozen=True)
-class Exchange:
-    """One exchange of a round. `downlink_dims` and `uplink_dims` give the size of every symbol of the two records."""
-
-    name: str
-    downlink: type[Record]
-    uplink: type[Record]
-    downlink_dims: Callable[[Facts], Mapping[str, int]]
-    uplink_dims: Callable[[Facts], Mapping[str, int]]
-    trains: bool = True
 
 
 def any_run(spec: RunSpec, config: Any) -> None:
@@ -129,6 +84,22 @@ class Method:
     If `[privacy]` then adds noise, the client half tells of its train samples by `ClientContext.release` alone.
     """
     is_default: bool = False
+
+    def exchange(self, index: int) -> Exchange:
+        """Return a round's exchange; behind the last stands the evaluation, which sends what the first one sends."""
+        return self._evaluation if self.is_evaluation(index) else self.exchanges[index]
+
+    def is_evaluation(self, index: int) -> bool:
+        """Say whether this is the index behind the last exchange, which stands for the evaluation after all rounds."""
+        return index == len(self.exchanges)
+
+    def downlink_name(self, index: int) -> str:
+        """Return the name that both halves know a downlink by: for the evaluation it is the first exchange's."""
+        return self.exchanges[0 if self.is_evaluation(index) else index].name
+
+    @cached_property
+    def _evaluation(self) -> Exchange:
+        return evaluation_of(self.exchanges[0])
 
     def headline_rule(self, rule: str) -> str:
         """Return the rule that `[evaluation] rule` means: `auto` is the method's own choice."""
@@ -217,7 +188,7 @@ class Server(ABC):
 
         A run with a frozen backbone has its digest, so a method with constants of its own adds them to these.
         """
-        from models.nets.backbone import constants_of
+        from models.nets.frozen_backbone import constants_of
 
         return constants_of(self.spec.model)
 

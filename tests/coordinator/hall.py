@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -53,18 +54,29 @@ def ready(**changes: Any) -> Ready:
 class Hall:
     """A lobby, all that it sent by route, and all that it told the run."""
 
-    def __init__(self, shares_model: bool = False, is_open: bool = True, constants: tuple[Constant, ...] = ()) -> None:
+    def __init__(
+        self,
+        shares_model: bool = False,
+        is_open: bool = True,
+        constants: tuple[Constant, ...] = (),
+        announced: Mapping[str, Ready] | None = None,
+        left_out: Mapping[str, str] | None = None,
+    ) -> None:
         method = dataclasses.replace(methods.default(), shares_model=shares_model)
         welcome = Welcome(RUN, "run-7", HEARTBEAT_S, 1 << 20, {"seed": 0})
         events = Events(
-            lambda client, ready, again: self.told.append(f"{client} {'has other samples' if again else 'is ready'}"),
-            lambda client: self.told.append(f"{client} is gone"),
-            lambda client, constant, packed, frames: self.told.append(f"{client} was sent {constant.name}"),
-            lambda client: self.undelivered.append(client),
-            lambda text: self.notes.append(text),
-            lambda code, reason: self.turned_away.append((code, reason)),
-            lambda waits_for: self.waiting.append(dict(waits_for)),
-            lambda client, route, device: self.joined.append((client, route, dict(device))),
+            ready=lambda client, ready, again: self.told.append(
+                f"{client} {'has other samples' if again else 'is ready'}"
+            ),
+            gone=lambda client: self.told.append(f"{client} is gone"),
+            constant_sent=lambda client, constant, packed, frames: self.told.append(
+                f"{client} was sent {constant.name}"
+            ),
+            undelivered=lambda client: self.undelivered.append(client),
+            note=lambda text: self.notes.append(text),
+            turned_away=lambda code, reason: self.turned_away.append((code, reason)),
+            waiting=lambda waits_for: self.waiting.append(dict(waits_for)),
+            joined=lambda client, route, device: self.joined.append((client, route, dict(device))),
         )
         self.told: list[str] = []
         self.undelivered: list[str] = []
@@ -75,8 +87,9 @@ class Hall:
         self.sent: list[tuple[bytes, Message]] = []
         self.cut: set[bytes] = set()
         self.quiet_s: dict[bytes, float] = {}
+        self.left_out = dict(left_out or {})
         self.at = 0.0
-        self.lobby = Lobby(SPEC, method, welcome, self._send, self.quiet_s.get, events)
+        self.lobby = Lobby(SPEC, method, welcome, announced or {}, self.left_out, self._send, self.quiet_s.get, events)
         if is_open:
             self.lobby.open(constants)
 

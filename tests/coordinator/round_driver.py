@@ -58,8 +58,8 @@ class Guests:
 class Run:
     """Rounds with a clock; every step returns the instructions of its last event."""
 
-    def __init__(self, position: Position | None = None, **changes: Any) -> None:
-        self.rounds = Rounds(make_rules(**changes), position)
+    def __init__(self, position: Position | None = None, left_out: str = "", **changes: Any) -> None:
+        self.rounds = Rounds(make_rules(**changes), position, left_out)
         self.at = 0.0
 
     def feed(self, make: Callable[..., Event], *content: Any, **named: Any) -> list[Instruction]:

@@ -11,14 +11,14 @@ from typing import NoReturn
 
 import pytest
 
-from coordinator.app import Order, recorded
+from coordinator.app import RunRequest, recorded
 from coordinator.config import load
 from coordinator.record import RunRecord
 from coordinator.run_folder import RunFolder
 from models.spec import RunSpec
 from tests.coordinator.report.runs import RecordedRun
 from wire.exit_codes import ExitCode
-from wire.sockets.service import READY
+from wire.sockets.systemd import READY
 
 
 def test_a_run_that_is_over_is_no_failure_of_the_service_that_would_go_on_with_it(
@@ -31,8 +31,8 @@ def test_a_run_that_is_over_is_no_failure_of_the_service_that_would_go_on_with_i
         manager.bind(str(tmp_path / "notify"))
         manager.setblocking(False)
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
-        order = Order(config, "serve", tmp_path, folder=folder)
-        assert recorded(order, lambda spec, record: pytest.fail("it must not run again")) == ExitCode.FINISHED
+        request = RunRequest(config, "serve", tmp_path, folder=folder)
+        assert recorded(request, lambda spec, record: pytest.fail("it must not run again")) == ExitCode.FINISHED
         assert manager.recv(64).decode() == READY
     assert "the run is finished already" in capsys.readouterr().out
     assert not folder.store_path.with_name("store.sqlite-wal").exists()
@@ -67,9 +67,9 @@ def test_a_run_that_is_stopped_before_it_handles_signals_leaves_no_folder(
         signal.raise_signal(number)
         raise AssertionError
 
-    order = Order(load(None, [f"run.dir={tmp_path / 'runs'}"]), "loopback", tmp_path)
+    request = RunRequest(load(None, [f"run.dir={tmp_path / 'runs'}"]), "loopback", tmp_path)
     with pytest.raises(LeftError, match=str(int(ExitCode.INTERRUPTED))):
-        recorded(order, go)
+        recorded(request, go)
     assert list((tmp_path / "runs").iterdir()) == []
     said = capsys.readouterr().err
     assert said == f"stopped by {number.name}; nothing has run, so the run folder is removed\n"
@@ -85,11 +85,11 @@ def test_one_that_goes_on_is_stopped_as_early_and_stays(tmp_path: Path, capsys: 
         raise AssertionError
 
     config = load(None, [f"run.dir={tmp_path / 'runs'}"])
-    assert recorded(Order(config, "loopback", tmp_path), begin) == ExitCode.INTERRUPTED
+    assert recorded(RunRequest(config, "loopback", tmp_path), begin) == ExitCode.INTERRUPTED
     (path,) = (tmp_path / "runs").iterdir()
     capsys.readouterr()
     with pytest.raises(LeftError):
-        recorded(Order(config, "loopback", tmp_path, folder=RunFolder(path)), go)
+        recorded(RunRequest(config, "loopback", tmp_path, folder=RunFolder(path)), go)
     assert capsys.readouterr().err == f"stopped by SIGINT; to go on: coordinator loopback --resume {path}\n"
     assert path.is_dir()
 
@@ -102,7 +102,7 @@ def test_handlers_that_a_run_leaves_behind_stay(tmp_path: Path) -> None:
         return ExitCode.INTERRUPTED
 
     try:
-        recorded(Order(load(None, [f"run.dir={tmp_path}"]), "loopback", tmp_path), go)
+        recorded(RunRequest(load(None, [f"run.dir={tmp_path}"]), "loopback", tmp_path), go)
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
-from collections.abc import Callable, Coroutine
+import socket
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from wire.limits import DEFAULT_MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES
 from wire.messages import Constant as ConstantMessage
 from wire.messages import Goodbye, Grant, Hello, Message, Offer, Ready, Refusal, Task, Update, Welcome
 from wire.payload import Payload
+from wire.sockets.systemd import READY, STOPPING, ServiceManager
 from wire.sockets.tcp import Counters
 from wire.version import PROTOCOL_VERSION
 
@@ -108,7 +110,13 @@ class Clients:
 Play = Callable[[Clients, daemon.Coordinator], Coroutine[Any, Any, None]]
 
 
-def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, play: Play, *settings: str) -> dict[str, Any]:
+def played(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    play: Play,
+    *settings: str,
+    systemd: ServiceManager | None = None,
+) -> dict[str, Any]:
     """Play with a run and its clients, end it and return its summary."""
     monkeypatch.setattr(daemon, "ServerHalf", Half)
     monkeypatch.setattr(daemon, "FAREWELL_S", 0.0)
@@ -122,7 +130,7 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, play: Play, *setting
         ) as record:
             clients = Clients()
             spec = config.spec("run-1", [str(label) for label in range(len(COUNTS))])
-            coordinator = daemon.Coordinator(config, spec, Path(), record, clients.open)
+            coordinator = daemon.Coordinator(config, spec, Path(), record, clients.open, systemd or ServiceManager({}))
             running = asyncio.create_task(coordinator.run(None))
             await asyncio.sleep(0)  # it has opened its port
             try:
@@ -205,3 +213,31 @@ def test_a_round_waits_for_a_client_whose_key_was_revoked_and_says_so(
         assert "client-2, client-3 (the key of client-3 was revoked), client-4" in coordinator.where[1]
 
     played(tmp_path, monkeypatch, play)
+
+
+def test_the_service_manager_that_it_is_given_hears_of_it_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play(clients: Clients, _: daemon.Coordinator) -> None:
+        assert heard(given) == [READY]
+
+    with listening(tmp_path / "given") as given, listening(tmp_path / "other") as other:
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "other"))
+        played(tmp_path, monkeypatch, play, systemd=ServiceManager({"NOTIFY_SOCKET": str(tmp_path / "given")}))
+        assert (heard(given), heard(other)) == ([STOPPING], [])
+
+
+@contextlib.contextmanager
+def listening(path: Path) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(path))
+        manager.setblocking(False)
+        yield manager
+
+
+def heard(manager: socket.socket) -> list[str]:
+    found = []
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            found.append(manager.recv(256).decode())
+    return found

@@ -11,6 +11,7 @@ import pytest
 
 from coordinator.exchange import MAX_TOLD, OpenExchange
 from models.methods.api import Exchange
+from tests.coordinator.accounting import TWO
 from wire.encoding import Packed, decode, encode, pack, unpack
 from wire.messages import Update
 from wire.payload import EMPTY, Nothing, Payload, Record, Tensor, class_ids, counts, values
@@ -32,7 +33,7 @@ def anything(record: Record) -> None:
     """Refuse nothing."""
 
 
-def open_exchange(declared: Exchange | None = DECLARED) -> OpenExchange:
+def open_exchange(declared: Exchange = DECLARED) -> OpenExchange:
     return OpenExchange(2, 0, declared, DOWNLINK)
 
 
@@ -95,7 +96,7 @@ def test_headers_that_do_not_add_up_are_a_misfit() -> None:
 
 
 def test_the_evaluation_takes_empty_uplinks_only() -> None:
-    evaluation = open_exchange(None)
+    evaluation = open_exchange(TWO.exchange(len(TWO.exchanges)))
     assert evaluation.misfit(pack(EMPTY), {}, {}, anything) is None
     expected = "exchange 'evaluation': expected fields [], got ['classes', 'counts', 'prototypes']"
     assert evaluation.misfit(uplink(), {}, {}, anything) == expected

@@ -8,7 +8,7 @@ import time
 import msgspec
 import pytest
 
-from coordinator.links import Link, Links, StoredLinks, Way
+from coordinator.links import LinkCounts, Links, StoredLinks, Way
 from wire.messages import Vitals
 from wire.sockets.tcp import Counters
 
@@ -79,7 +79,7 @@ def test_where_the_kernel_does_not_say_there_is_no_link() -> None:
 )
 def test_after_a_restart_counts_go_on_from_what_is_stored(counted: list[tuple[str, Way]], computed: int) -> None:
     """What a kill left uncounted is computed; a process that left in order had counted it."""
-    door = Door(StoredLinks({"ann": Link(1000, 2000, num_connections=1)}, counted))
+    door = Door(StoredLinks({"ann": LinkCounts(1000, 2000, num_connections=1)}, counted))
     door.links.passed("ann", "down", 20)
     door.links.passed("ann", "up", 10)
     door.join("ann", b"1", 100, 50)

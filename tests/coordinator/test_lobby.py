@@ -59,12 +59,22 @@ def test_a_barred_connection_is_gone() -> None:
 def test_a_client_that_is_left_out_is_told_so_now_and_whenever_it_comes_again() -> None:
     hall = Hall()
     hall.join("a")
-    hall.lobby.leave_out("a", "too many refusals", hall.at)
+    hall.left_out["a"] = "too many refusals"
+    hall.lobby.leave_out("a", hall.at)
     assert refusal(hall.answers(b"a")) == ("left_out", "too many refusals", True)
     assert (hall.lobby.clients, hall.told) == ([], ["a is ready", "a is gone"])
     assert refusal(hall.hello("a", b"2", incarnation=2)) == ("left_out", "too many refusals", True)
     assert hall.turned_away == [("left_out", "too many refusals")] * 2
     assert isinstance(hall.hello("b", b"3")[0], Welcome)
+
+
+def test_after_a_restart_it_is_known_who_was_left_out_and_what_was_announced() -> None:
+    before = ready(num_skipped=3)
+    hall = Hall(announced={"a": before}, left_out={"b": "too many refusals"})
+    assert hall.lobby.announced == {"a": before}
+    hall.join("a", num_skipped=3)
+    assert hall.notes == ["a joined"]  # its skipped samples are no news
+    assert refusal(hall.hello("b", b"b")) == ("left_out", "too many refusals", True)
 
 
 # Two processes with one id

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from coordinator.prediction import RunFacts, facts_of
+from coordinator.byte_prediction import RunFacts, facts_of
 from models.methods.api import Facts
 from models.spec import RunSpec
 from tests.coordinator.accounting import READY, Book, report
@@ -41,7 +41,7 @@ def test_facts_are_made_once_until_something_changes_them(monkeypatch: pytest.Mo
         made.append(ready)
         return facts_of(spec, ready, run)
 
-    monkeypatch.setattr("coordinator.prediction.facts_of", count)
+    monkeypatch.setattr("coordinator.byte_prediction.facts_of", count)
     book.ledger.round_opened(1, 0)
     book.open(1, 0, 0, {})
     assert book.ledger.facts("ann") is book.ledger.facts("ann")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from coordinator.links import Link, Links, StoredLinks
+from coordinator.links import LinkCounts, Links, StoredLinks
 from coordinator.metrics import Ledger
 from tests.coordinator.accounting import READY, SPEC, TASK, TWO, UPDATE, report
 from wire.sockets.tcp import Counters
@@ -104,7 +104,7 @@ def test_a_process_that_left_in_order_has_counted_what_the_next_ones_do_not_comp
 
 def test_an_exchange_that_was_open_before_a_restart_has_computed_bytes() -> None:
     """So has the total what was sent before; the rest is what was stored and what was counted since."""
-    kernel = Kernel(StoredLinks({"ann": Link(2000, 1000, num_connections=1)}))
+    kernel = Kernel(StoredLinks({"ann": LinkCounts(2000, 1000, num_connections=1)}))
     ann, bob, _ = kernel.exchange(resumed=True)
     assert (ann["up"]["wire_bytes"], ann["up"]["computed_wire_bytes"]) == (54, 54)
     assert bob["up"]["wire_bytes"] == 0

@@ -16,7 +16,7 @@ from coordinator import pending
 from coordinator.config import load
 from coordinator.display import Display
 from coordinator.half import Constant
-from coordinator.links import Link, StoredLinks
+from coordinator.links import LinkCounts, StoredLinks
 from coordinator.metrics import Ledger
 from coordinator.record import RunRecord
 from coordinator.round_events import Configure
@@ -66,7 +66,7 @@ def stored(folder: RunFolder) -> StoredPosition:
 
 
 def links(up_bytes: int) -> StoredLinks:
-    return StoredLinks({"a": Link(up_bytes, num_connections=1)})
+    return StoredLinks({"a": LinkCounts(up_bytes, num_connections=1)})
 
 
 def put_exchange(record: RunRecord, client: str = "a") -> None:

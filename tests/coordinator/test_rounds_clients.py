@@ -76,6 +76,12 @@ def test_later_rounds_do_not_wait_for_a_client_that_is_left_out() -> None:
     assert opened == (2, Phase.CONFIGURING)
 
 
+def test_nobody_waits_after_a_restart_for_a_client_that_was_left_out_before() -> None:
+    run = Run(left_out="b")
+    run.ready("a")
+    assert run.ready("c") == [Configure(1, 0, ("a", "c"))]
+
+
 def test_a_run_with_clients_to_spare_still_waits_for_as_many_as_it_wants() -> None:
     run = Run(num_clients=4)
     assert run.feed(ClientGone, "d", for_good=True) == []

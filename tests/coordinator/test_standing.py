@@ -25,6 +25,7 @@ from coordinator.tally import (
     read_line,
     write_line,
 )
+from tests.coordinator.accounting import TWO
 from tests.coordinator.stores import call, complete, nothing, unexpected
 from wire.encoding import Packed, encode, pack
 from wire.limits import PIPE_BYTES
@@ -33,7 +34,7 @@ from wire.payload import Payload
 from wire.timing import Timing
 
 RUN_ID = "pairs-1"
-NUM_EXCHANGES = 2
+NUM_EXCHANGES = len(TWO.exchanges)
 DOWNLINK = pack(Payload.of_state({"means": np.arange(4.0, dtype=np.float32)}))
 READY = Ready(run_token(RUN_ID), 30, 10, [10, 20], 2, 100, 0, [5, 5])
 TIMING = Timing(1_000_000, 2_000_000, 3_000_000, 4_000_000)
@@ -48,7 +49,7 @@ def store(store_path: Path) -> Iterator[Store]:
 
 
 def standing(store: Store) -> Standing:
-    return read_standing(store, RUN_ID, NUM_EXCHANGES, is_encrypted=True, is_told=True)
+    return read_standing(store, RUN_ID, TWO, is_encrypted=True, is_told=True)
 
 
 def state(value: float) -> Packed:
@@ -203,12 +204,12 @@ def test_lines_come_back_in_the_order_of_a_run_without_a_restart(store: Store) -
         left_open = [] if exchanges else [client_line(round, 0)]
         store.close_round(RoundRecord(round, "completed", line=round_line(round)), [], nothing, left_open)
         expected += [*left_open, round_line(round)]
-    assert list(stored_lines(store, NUM_EXCHANGES)) == expected
+    assert list(stored_lines(store, TWO)) == expected
     store.open_exchange(3, NUM_EXCHANGES, ["a"], b"", b"")
     store.close_exchange(3, NUM_EXCHANGES, None, None, [client_line(3, NUM_EXCHANGES)], nothing)
-    assert list(stored_lines(store, NUM_EXCHANGES)) == [*expected, client_line(3, NUM_EXCHANGES)]
+    assert list(stored_lines(store, TWO)) == [*expected, client_line(3, NUM_EXCHANGES)]
     assert all(read_line(line) for line in expected)
 
 
 def test_a_new_run_has_no_lines(store: Store) -> None:
-    assert list(stored_lines(store, NUM_EXCHANGES)) == []
+    assert list(stored_lines(store, TWO)) == []

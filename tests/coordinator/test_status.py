@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coordinator.links import Link, StoredLinks
+from coordinator.links import LinkCounts, StoredLinks
 from coordinator.service.orders import RunState
 from coordinator.service.queue import RUNS, Entry, Queue
 from coordinator.status import CLEAR, format_status, read_status, watch
@@ -194,7 +194,7 @@ def test_who_waits_is_told_with_what_for_while_the_run_goes_on(tmp_path: Path) -
 def test_devices_and_their_connections_are_told(tmp_path: Path) -> None:
     recorded = RecordedRun(tmp_path)
     recorded.store.put_device("ann", json.dumps({"board": "Jetson Nano", "cpu": "ARM", "memory_bytes": 4 * 2**30}))
-    links = StoredLinks({"ann": Link(7168, 1024, num_connections=2, rtt_s=0.002)})
+    links = StoredLinks({"ann": LinkCounts(7168, 1024, num_connections=2, rtt_s=0.002)})
     recorded.store.put_meta("links", msgspec.json.encode(links).decode())
     status = read_status(recorded.settle().path)
     recorded.leave()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.links import Link
+from coordinator.links import LinkCounts
 from coordinator.tally import Traffic
 from coordinator.wire_bytes import wire_source, wire_summary, wire_total
 
 ROUNDS = (Traffic(wire_bytes=900, computed_wire_bytes=800), Traffic(wire_bytes=700, computed_wire_bytes=600))
 EVALUATION = (Traffic(wire_bytes=50, computed_wire_bytes=40), Traffic(wire_bytes=60, computed_wire_bytes=50))
 INIT = Traffic(wire_bytes=30)
-LINKS = {"ann": Link(600, 500, num_connections=1), "bob": Link(500, 400, num_connections=2)}
+LINKS = {"ann": LinkCounts(600, 500, num_connections=1), "bob": LinkCounts(500, 400, num_connections=2)}
 
 
 @pytest.mark.parametrize(
@@ -22,11 +22,11 @@ LINKS = {"ann": Link(600, 500, num_connections=1), "bob": Link(500, 400, num_con
         (LINKS, ["ann", "bob", "cat"], "computed"),
         ({}, ["ann"], "computed"),
         ({}, [], "computed"),
-        ({"ann": Link(600, 500, computed_bytes=20, num_connections=1)}, ["ann"], "both"),
+        ({"ann": LinkCounts(600, 500, computed_bytes=20, num_connections=1)}, ["ann"], "both"),
     ],
 )
 def test_the_kernel_counts_for_all_clients_or_not_at_all(
-    links: dict[str, Link], clients: list[str], source: str
+    links: dict[str, LinkCounts], clients: list[str], source: str
 ) -> None:
     assert wire_source(links, clients) == source
 

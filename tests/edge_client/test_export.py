@@ -14,7 +14,7 @@ from edge_client.final_model import keep_final, load_final
 from edge_client.local_state import ConstantShelf, client_folder
 from models import methods
 from models.checkpoint import state_hash
-from models.nets.backbone import constants_of
+from models.nets.frozen_backbone import constants_of
 from models.participant import Participant
 from models.spec import ConfigError
 from tests.models.onnx_files import write_backbone

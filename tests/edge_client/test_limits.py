@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from edge_client.config import LimitsSection
-from edge_client.limits import MEBIBYTE, in_words, limit, told_of_lack
+from edge_client.limits import MEBIBYTE, error_in_words, limit, told_of_lack
 
 ALLOCATE = "input(); bytearray(int(input()) << 20); print('had it')"
 
@@ -54,12 +54,12 @@ def test_a_process_that_is_gone_is_no_fault_of_its_limits(process: subprocess.Po
     ],
 )
 def test_want_of_memory_is_told_with_the_limit_if_there_is_one(error: Exception) -> None:
-    assert in_words(error, 300) == f"ran out of [limits] memory_mib = 300: {type(error).__name__}: {error}"
-    assert in_words(error, 0) == f"{type(error).__name__}: {error}"
+    assert error_in_words(error, 300) == f"ran out of [limits] memory_mib = 300: {type(error).__name__}: {error}"
+    assert error_in_words(error, 0) == f"{type(error).__name__}: {error}"
 
 
 def test_other_errors_have_nothing_to_do_with_it() -> None:
-    assert in_words(RuntimeError("shapes differ"), 300) == "RuntimeError: shapes differ"
+    assert error_in_words(RuntimeError("shapes differ"), 300) == "RuntimeError: shapes differ"
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ class Target:
     def __init__(self) -> None:
         welcome = Welcome(7, "run-7", 5.0, MAX_BYTES, {})
         events = Events(*[_nothing] * len(dataclasses.fields(Events)))
-        self._lobby = Lobby(SPEC, methods.default(), welcome, lambda *_: True, lambda _: None, events)
+        self._lobby = Lobby(SPEC, methods.default(), welcome, {}, {}, lambda *_: True, lambda _: None, events)
         self._lobby.open([])
         self._gate = Gate(GateSection(max_norm=1e3), SPEC.classes)
 

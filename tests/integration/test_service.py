@@ -11,7 +11,7 @@ import pytest
 from tests.integration.pairs_run import PairsRun
 from tests.integration.processes import WAIT_S, Process
 from wire.exit_codes import ExitCode
-from wire.sockets.service import READY, STOPPING, TURNING
+from wire.sockets.systemd import READY, STOPPING, TURNING
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from models import backend_numpy, methods
 from models.checkpoint import state_hash
 from models.data import ClientData
-from models.nets.backbone import check_file, constants_of, file_digest
+from models.nets.frozen_backbone import check_file, constants_of, file_digest
 from models.nets.onnx_session import OnnxSession
 from models.participant import Participant
 from models.spec import ConfigError, ModelConfig

@@ -58,7 +58,7 @@ class AddressInUseError(Exception):
     """The address cannot be bound; the text names it and why."""
 
 
-class Loss(Enum):
+class LinkEnd(Enum):
     """Why a client has no connection."""
 
     GONE = "it ended, or could not be made"
@@ -208,7 +208,7 @@ class Dealer(Endpoint):
         address: str,
         max_message_bytes: int,
         on_message: Callable[[Parts], None],
-        on_lost: Callable[[str, Loss], None],
+        on_lost: Callable[[str, LinkEnd], None],
         own: KeyPair | None = None,
         server_key: str = "",
     ) -> None:
@@ -274,18 +274,18 @@ class Dealer(Endpoint):
         self._let_go()
         if not self._is_lost:
             self._is_lost = True
-            self._on_lost(*self._loss(event, value))
+            self._on_lost(*self._link_end(event, value))
 
-    def _loss(self, event: int, value: int) -> tuple[str, Loss]:
+    def _link_end(self, event: int, value: int) -> tuple[str, LinkEnd]:
         if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
-            return "this device's key is not enrolled there, was revoked or has expired", Loss.REFUSED
+            return "this device's key is not enrolled there, was revoked or has expired", LinkEnd.REFUSED
         if event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL and value == _MISMATCH:
-            return mismatch(self._is_encrypted), Loss.REFUSED
+            return mismatch(self._is_encrypted), LinkEnd.REFUSED
         if event in (zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL, zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL):
-            return "the handshake was broken off", Loss.BROKEN_OFF
+            return "the handshake was broken off", LinkEnd.BROKEN_OFF
         if self._connection is None:
-            return "nobody takes connections there", Loss.GONE
-        return "the connection to the coordinator is gone", Loss.GONE
+            return "nobody takes connections there", LinkEnd.GONE
+        return "the connection to the coordinator is gone", LinkEnd.GONE
 
     def _receive(self) -> None:
         self._on_message(self._parts())

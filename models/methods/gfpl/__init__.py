@@ -32,6 +32,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from models.methods.api import Exchange, Facts, Method
+from models.methods.exchange import no_dims
 from models.methods.gfpl.etf import check_width
 from models.spec import NotNegativeReal, Positive, PositiveReal, RunSpec, Section
 from wire.payload import Nothing, Record, RecordError, class_ids, counts, scalar, values
@@ -155,10 +156,6 @@ def _check(spec: RunSpec, config: Config) -> None:
         check_width(config.projection_dim, spec.num_classes)
 
 
-def _no_dims(facts: Facts) -> dict[str, int]:
-    return {}
-
-
 def _uplink_dims(facts: Facts) -> dict[str, int]:
     if not interacts(facts.config, facts.round):
         return {"C": 0, "G": 0, "D": facts.feature_dim}
@@ -180,8 +177,8 @@ METHODS = (
         paper="Lu et al., arXiv 2026",
         config=Config,
         exchanges=(
-            Exchange("mixtures", Schedule, Uplink, _no_dims, _uplink_dims),
-            Exchange("fusion", Mixtures, Nothing, _fused_dims, _no_dims),
+            Exchange("mixtures", Schedule, Uplink, no_dims, _uplink_dims),
+            Exchange("fusion", Mixtures, Nothing, _fused_dims, no_dims),
         ),
         server="models.methods.gfpl.server:GfplServer",
         client="models.methods.gfpl.client:GfplClient",

@@ -6,7 +6,7 @@ import torch
 
 from models.methods.api import ClientContext
 from models.methods.headcal.global_head import GlobalHeadClient
-from models.nets.backbone import check_backbone, weights_digest
+from models.nets.frozen_backbone import check_backbone, weights_digest
 
 
 class HeadcalClient(GlobalHeadClient):

@@ -13,7 +13,7 @@ from models.gaussian_table import Gaussian, GaussianTable, sent_gaussians
 from models.generative import rebalance_rows
 from models.methods.api import RoundFailedError, Server, Update
 from models.methods.headcal import Downlink
-from models.nets.backbone import Constants, constant, weights_digest
+from models.nets.frozen_backbone import Constants, constant, weights_digest
 from models.spec import RunSpec
 from wire.payload import Record
 

@@ -16,7 +16,7 @@ from models.methods.batching import batchable
 from models.methods.hgp import Downlink, Uplink
 from models.methods.hgp.nets import Body, PromptedVit
 from models.nets import count_parameters, flatten_buffers, flatten_parameters, floor_variances, load_flat
-from models.nets.backbone import check_backbone, weights_digest
+from models.nets.frozen_backbone import check_backbone, weights_digest
 from wire.payload import Record, short_digest
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from models.methods.api import RoundFailedError, Server, Update
 from models.methods.fedavg.server import add_named
 from models.methods.hgp import Downlink
 from models.methods.hgp.feature_bias import feature_bias
-from models.nets.backbone import constant, weights_digest
+from models.nets.frozen_backbone import constant, weights_digest
 from models.prototypes import WeightedMean
 from models.spec import RunSpec
 from wire.payload import Record

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("jinja2")
 
-from coordinator.links import Link
+from coordinator.links import LinkCounts
 from coordinator.report.comparison import comparison_page, differing_settings
 from coordinator.report.page import run_page
 from coordinator.report.reading import Run, read_run
@@ -151,7 +151,12 @@ def test_a_comparison_has_a_row_for_each_run_and_what_differs(run: Run, tmp_path
 
 def measured(run: Run) -> Run:
     """Return a run of which the kernel, sensors and devices have something to say."""
-    link = {**dict.fromkeys(Link.__struct_fields__), "up_bytes": 7168, "own_up_bytes": 7000, "up_difference_bytes": 168}
+    link = {
+        **dict.fromkeys(LinkCounts.__struct_fields__),
+        "up_bytes": 7168,
+        "own_up_bytes": 7000,
+        "up_difference_bytes": 168,
+    }
     way = {"rounds_bytes": 7000, "evaluation_bytes": 0, "other_bytes": 168}
     device = {"board": "Jetson Orin Nano", "memory_bytes": 8 * 2**30, "has_unified_memory": True}
     ann = {**run.summary["clients"]["ann"], "energy_j": 31.0, "gpu_peak_bytes": 5 * 2**20, "device": device}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import socket
 import weakref
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from coordinator.daemon import Coordinator
 from coordinator.door import Arrival
 from coordinator.run_folder import run_token
 from coordinator.service.daemon import Service
+from coordinator.service.hosted import Hosted
 from tests.coordinator.service.in_process import come, fill_the_disk, settings, standing, submitted
 from wire.messages import Decline
 
@@ -44,6 +46,29 @@ def test_nothing_of_a_run_that_is_over_stays_in_memory(folder: Path) -> None:
         asyncio.run(main())
     finally:
         gc.enable()
+
+
+def test_the_service_speaks_for_its_process_and_no_run_does(folder: Path) -> None:
+    async def main() -> None:
+        async with standing(settings(folder)) as service:
+            with pytest.MonkeyPatch.context() as patch, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+                manager.bind(str(folder / "notify"))
+                manager.setblocking(False)
+                patch.setenv("NOTIFY_SOCKET", str(folder / "notify"))  # as if the service had left it there
+                run_id = await submitted(service, "data.num_clients=2")
+                for client in ("a", "b"):
+                    come(service, client)
+                hosted = service.hosted[run_id]
+                hosted.end("a test")
+                await asyncio.wait_for(until_over(hosted), OVER_S)
+                with pytest.raises(BlockingIOError):
+                    manager.recv(256)
+
+    async def until_over(hosted: Hosted) -> None:
+        while not hosted.is_over:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(main())
 
 
 def test_a_run_whose_beginning_cannot_be_written_stays_queued_and_begins_when_it_can(folder: Path) -> None:

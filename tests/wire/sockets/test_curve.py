@@ -17,7 +17,7 @@ from wire.sockets.endpoint import Context, Parts
 from wire.sockets.gatekeeper import Gatekeeper
 from wire.sockets.keys import KeyPair, make_pair
 from wire.sockets.knock import mechanism_at
-from wire.sockets.zeromq import ANYONE, Dealer, Loss, Router
+from wire.sockets.zeromq import ANYONE, Dealer, LinkEnd, Router
 
 WAIT_S = 10.0
 LIMIT = 1 << 20
@@ -32,7 +32,7 @@ class Port:
         self.came: list[tuple[str, list[bytes]]] = []
         self.asked: list[tuple[str, str]] = []
         self.failed: list[str] = []
-        self.lost: list[tuple[str, Loss]] = []
+        self.lost: list[tuple[str, LinkEnd]] = []
         self._ends: list[Gatekeeper | Router | Dealer] = []
         if is_encrypted:
             self._ends.append(Gatekeeper(context, self._may_enter))
@@ -62,8 +62,8 @@ class Port:
     def _take(self, route: bytes, key: str, parts: Parts) -> None:
         self.came.append((key, list(map(bytes, parts))))
 
-    def _take_loss(self, reason: str, loss: Loss) -> None:
-        self.lost.append((reason, loss))
+    def _take_loss(self, reason: str, end: LinkEnd) -> None:
+        self.lost.append((reason, end))
 
 
 @pytest.fixture
@@ -126,23 +126,23 @@ async def refused(port: Port, dealer: Dealer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "server_key", "loss", "told", "failed"),
+    ("own", "server_key", "end", "told", "failed"),
     [
-        (STRANGER, OURS.public, Loss.REFUSED, "not enrolled there, was revoked or has expired", []),
-        (ENROLLED, STRANGER.public, Loss.BROKEN_OFF, "broken off", ["server_key"]),
-        (None, "", Loss.REFUSED, "connections are not encrypted here and encrypted there", ["plaintext"]),
+        (STRANGER, OURS.public, LinkEnd.REFUSED, "not enrolled there, was revoked or has expired", []),
+        (ENROLLED, STRANGER.public, LinkEnd.BROKEN_OFF, "broken off", ["server_key"]),
+        (None, "", LinkEnd.REFUSED, "connections are not encrypted here and encrypted there", ["plaintext"]),
     ],
     ids=["not enrolled", "another server key", "plaintext"],
 )
 def test_both_ends_hear_why(
-    context: Context, own: KeyPair | None, server_key: str, loss: Loss, told: str, failed: list[str]
+    context: Context, own: KeyPair | None, server_key: str, end: LinkEnd, told: str, failed: list[str]
 ) -> None:
     async def main(port: Port) -> None:
         await refused(port, port.dealer(own, server_key))
 
     port = run(context, main)
     ((reason, what),) = port.lost
-    assert what is loss
+    assert what is end
     assert told in reason
     assert (port.came, port.failed) == ([], failed)
 
@@ -153,7 +153,7 @@ def test_an_encrypted_client_is_told_that_an_open_port_is_none(context: Context)
 
     port = run(context, main, is_encrypted=False)
     ((reason, what),) = port.lost
-    assert (what, reason) == (Loss.REFUSED, "connections are encrypted here and not there")
+    assert (what, reason) == (LinkEnd.REFUSED, "connections are encrypted here and not there")
     assert port.failed == ["encrypted"]
 
 

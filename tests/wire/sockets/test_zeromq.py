@@ -14,7 +14,7 @@ from wire.framing import MAX_ADDED_BYTES
 from wire.limits import MAX_PARTS
 from wire.sockets.endpoint import Context, Parts
 from wire.sockets.tcp import Counters
-from wire.sockets.zeromq import ANYONE, AddressInUseError, Dealer, Loss, Router
+from wire.sockets.zeromq import ANYONE, AddressInUseError, Dealer, LinkEnd, Router
 
 WAIT_S = 10.0
 
@@ -49,8 +49,8 @@ class Hub:
         await until(lambda: len(self.came) > before)
         return self.came[-1][0]
 
-    def _take_loss(self, reason: str, loss: Loss) -> None:
-        assert loss is Loss.GONE
+    def _take_loss(self, reason: str, end: LinkEnd) -> None:
+        assert end is LinkEnd.GONE
         self.lost.append(reason)
 
     def _take_failure(self, kind: str, text: str) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 from coordinator.stored import StoredExchange, read_announced
 from coordinator.tally import ClientLine, read_line
 from coordinator.waiting import Presence
+from models.methods.exchange import EVALUATION
 
 OF_LINE = ("round", "exchange", "status", "train_s", "turnaround_s")
 """What is told of a client's last exchange as it was booked."""
@@ -72,7 +73,7 @@ def _phase(client: str, asked: Mapping[str, str], presence: Presence, waiting: C
 
 def _last_exchanges(connection: sqlite3.Connection) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield each client with its last closed exchange of a round."""
-    rounds_only = "client != '' AND json_extract(line, '$.exchange') != 'evaluation'"
+    rounds_only = f"client != '' AND json_extract(line, '$.exchange') != '{EVALUATION}'"
     query = f"SELECT line FROM metrics WHERE id IN (SELECT max(id) FROM metrics WHERE {rounds_only} GROUP BY client)"
     for (text,) in connection.execute(query):
         line = read_line(text)

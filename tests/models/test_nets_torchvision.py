@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from models import nets
-from models.nets.backbones import Backbone
+from models.nets.torchvision_nets import Backbone
 from models.spec import ModelConfig
 from tests.models.federation import Federation
 from tests.models.small_run import UNEVEN, make_data, make_spec

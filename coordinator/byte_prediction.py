@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from models.methods.api import Exchange, Facts, Method
+from models.methods.api import Facts, Method
 from models.spec import RunSpec
 from wire.messages import Ready
-from wire.payload import Nothing, Sizes
+from wire.payload import Sizes
 
 
 class Prediction(NamedTuple):
@@ -66,13 +66,12 @@ def classes_held(counts: Sequence[int]) -> list[int]:
 
 
 def predict(method: Method, exchange_index: int, facts: Facts, value_dtype: str) -> Prediction:
-    """Predict an exchange; the one behind the last, the evaluation, sends the first one's downlink and nothing up."""
-    is_evaluation = exchange_index == len(method.exchanges)
-    exchange: Exchange = method.exchanges[0 if is_evaluation else exchange_index]
-    down = exchange.downlink.sizes(exchange.downlink_dims(facts), value_dtype)
-    if is_evaluation:
-        return Prediction(down, Nothing.sizes({}))
-    return Prediction(down, exchange.uplink.sizes(exchange.uplink_dims(facts), value_dtype))
+    """Predict an exchange, or the evaluation."""
+    exchange = method.exchange(exchange_index)
+    return Prediction(
+        exchange.downlink.sizes(exchange.downlink_dims(facts), value_dtype),
+        exchange.uplink.sizes(exchange.uplink_dims(facts), value_dtype),
+    )
 
 
 class Announcements:

@@ -19,7 +19,10 @@ class ServiceManager:
     """Whoever started this process as a service; nobody where it was started by hand."""
 
     def __init__(self, environment: MutableMapping[str, str] = os.environ) -> None:
-        """Take what was handed over out of the environment, so that no child speaks for this process."""
+        """Take what was handed over out of the environment, so that no child speaks for this process.
+
+        An empty environment names nobody: then nothing is told.
+        """
         self._address = environment.pop("NOTIFY_SOCKET", "")
         told_us = environment.pop("WATCHDOG_USEC", "")
         is_for_us = environment.pop("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from wire.sockets.service import READY, STOPPING, TURNING, ServiceManager
+from wire.sockets.systemd import READY, STOPPING, TURNING, ServiceManager
 
 
 class Manager:
