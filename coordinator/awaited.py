@@ -69,4 +69,4 @@ def _updates(machine: Rounds, away: Mapping[str, str]) -> str:
 def _clients(machine: Rounds, here: Collection[str]) -> str:
     num_loading = len(set(here) - machine.ready)
     loading = f"; {num_loading} more joined and are loading data and model" if num_loading else ""
-    return f"waiting for clients {len(machine.ready)}/{machine.num_needed} (min_available_clients){loading}"
+    return f"waiting for clients {len(machine.ready)}/{machine.num_needed} ({machine.needed_by}){loading}"

@@ -27,7 +27,7 @@ DASHBOARD = "127.0.0.1:7080"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its `ExitCode`."""
-    return run_command(lambda: _run_command(argv))
+    return run_command("coordinator", lambda: _run_command(argv))
 
 
 def _run_command(argv: Sequence[str] | None) -> int:

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from coordinator.holder import holder
 from coordinator.results import Result, Results, read_result
 from coordinator.run_folder import RunFolder
 from coordinator.service.orders import (
@@ -39,6 +40,7 @@ from coordinator.service.orders import (
     length_of,
     to_bytes,
 )
+from coordinator.service.queue import FILE
 from coordinator.tally import RoundLine, read_line
 from models.settings import read_toml, source_of
 from models.spec import ConfigError
@@ -51,6 +53,7 @@ __all__ = [
     "Results",
     "cancel",
     "default_service",
+    "is_at_work",
     "results",
     "resume",
     "runs",
@@ -74,6 +77,11 @@ Event = RunState | RoundLine
 def default_service() -> Path:
     """Return the folder of the service that is meant where none is named."""
     return Path(os.environ.get("PROTOEDGE_SERVICE") or "service")
+
+
+def is_at_work(service: Path) -> bool:
+    """Say whether the process of a service is there."""
+    return (service / SOCKET).is_socket() and holder(service / FILE) is not None
 
 
 def submit(config: Path | str | None, settings: Sequence[str] = (), service: Path | None = None) -> str:

@@ -143,12 +143,22 @@ def expires_at(text: str) -> float:
     return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
 
 
+def see_folder(folder: Path, allow_open: bool) -> None:
+    """Raise ConfigError for a folder in which others than its owner may put another list (unless `allow_open`)."""
+    try:
+        see_barred(
+            folder, 0 if allow_open else OTHERS_WRITE, "a folder that its owner alone may write in", "chmod go-w"
+        )
+    except KeyFileError as error:
+        raise ConfigError(str(error)) from None
+
+
 def _see_usable(path: Path, allow_open: bool) -> None:
     """Raise ConfigError for a list that is not there, or that others than its owner may write or replace."""
     barred = 0 if allow_open else OTHERS_WRITE
     try:
         see_barred(path, barred, "an enrolment list that its owner alone may write", "chmod go-w")
-        see_barred(path.parent, barred, "a folder that its owner alone may write in", "chmod go-w")
+        see_folder(path.parent, allow_open)
     except KeyFileError as error:
         raise ConfigError(str(error)) from None
     except FileNotFoundError:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from coordinator.config import TransportSection
-from coordinator.enrolment import Enrolment, Entry, expires_at, read_entries, write_entries
+from coordinator.enrolment import Enrolment, Entry, expires_at, read_entries, see_folder, write_entries
 from models.spec import ConfigError, nearest
 from wire.sockets.keys import KeyFileError, KeyPair, keep_secret, make_pair, read_secret
 
@@ -69,6 +69,8 @@ def init(folder: Path, allow_open: bool = False) -> str:
     """
     path, has_keys = folder / CLIENTS_FILE, _has_keys(folder)
     if not has_keys and not path.exists():
+        if folder.exists():
+            see_folder(folder, allow_open)
         write_entries(path, {})
     is_lost = bool(read_entries(path, allow_open)) and not has_keys
     try:

@@ -225,8 +225,16 @@ class Rounds:
     @property
     def num_needed(self) -> int:
         """How many clients must be there: nobody waits for those who are left out, but for a quorum."""
-        still_possible = self.rules.num_clients - len(self.left_out)
-        return max(self.rules.min_clients, min(self.rules.min_available_clients, still_possible))
+        return max(self.rules.min_clients, min(self.rules.min_available_clients, self._num_possible))
+
+    @property
+    def needed_by(self) -> str:
+        """The setting that wants so many."""
+        return "min_clients" if self.num_needed > self._num_possible else "min_available_clients"
+
+    @property
+    def _num_possible(self) -> int:
+        return self.rules.num_clients - len(self.left_out)
 
     def _are_enough(self) -> bool:
         return len(self.ready) >= self.num_needed
@@ -292,13 +300,13 @@ class Rounds:
             self._gathered = True
             return self._open_round(at)
         self._waiting_since = None
-        return self._fail(f"{len(self.ready)} of {self.num_needed} clients (min_available_clients)")
+        return self._fail(f"{len(self.ready)} of {self.num_needed} clients ({self.needed_by})")
 
     def _wait_s(self) -> float:
         """Return how long clients are waited for."""
         if self.conclusion() is not None:
             return RETURN_S
-        is_hopeless = not self.rules.others_may_come and self.num_needed > self.rules.num_clients - len(self.left_out)
+        is_hopeless = not self.rules.others_may_come and self.num_needed > self._num_possible
         return 0.0 if is_hopeless and not self._resumed and not self.evaluating else self.rules.max_exchange_s
 
     def _closes_at(self) -> float:

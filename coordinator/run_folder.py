@@ -223,6 +223,8 @@ class RunFolder:
             msgspec.convert(content, _Figures)
         except FileNotFoundError:
             return {}
+        except OSError as error:
+            raise ConfigError(f"{self.summary_path}: expected the figures of a run, got {error.strerror}") from None
         except ValueError as error:  # what msgspec raises is one
             raise ConfigError(f"{self.summary_path}: expected the figures of a run: {error}; delete it") from None
         return content
@@ -266,9 +268,13 @@ def write_whole(path: Path, content: Iterable[bytes], mode: int = 0o666) -> None
     """Replace a file so that a crash leaves the old or the new one, both on disk; the umask takes from `mode`."""
     draft = path.with_name(f".{path.name}.draft")
     draft.unlink(missing_ok=True)
-    with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
-        file.writelines(content)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+            file.writelines(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
     draft.replace(path)
     sync_folder(path.parent)

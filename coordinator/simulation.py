@@ -39,6 +39,7 @@ from models import methods
 from models.data import ClientParts
 from models.partition import named_rows
 from models.spec import ConfigError, RunSpec
+from models.steps import TrainingDivergedError
 from wire.encoding import Packed, decode, encode
 from wire.errors import EncodeError
 from wire.exit_codes import ExitCode
@@ -100,7 +101,7 @@ class Simulation:
             self._feed(rounds.Ticked(self._clock.now))  # nobody may be there
             while self._ended is None:
                 await self._step()
-        except (ServerHalfError, ClientsFailedError) as error:
+        except (ServerHalfError, ClientsFailedError, TrainingDivergedError) as error:
             self._end(ExitCode.FAILED, f"method {self._method.name}: {error}")
         except ConfigError:  # of data and nets, before anything has happened
             raise

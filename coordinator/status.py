@@ -19,7 +19,7 @@ from coordinator.holder import holder
 from coordinator.run_folder import RunFolder
 from coordinator.schema import open_database
 from coordinator.series import gather
-from coordinator.service.queue import Entry, Queue, queue_of
+from coordinator.service.queue import Entry, Queue, queue_of, service_goes_on
 from coordinator.stored import RoundRecord, read_devices, read_facts, read_links, read_position, read_rounds, reading
 from coordinator.table import Row, aligned
 from coordinator.tally import RoundLine, read_line
@@ -60,6 +60,9 @@ def read_status(path: Path) -> dict[str, Any]:
     num_rounds: int = config["run"]["num_rounds"]
     queue = queue_of(folder)
     entry = queue.get(folder.run_id) if queue is not None else None
+    if config["run"].get("store") == "memory" and summary:
+        told = f"kept in memory, and over ({summary.get('outcome')}): only its figures are left"
+        raise ConfigError(f"{folder.run_id} was {told}; coordinator report {path} --format table tells them")
     with _opened(folder, entry is not None) as connection:
         position, records = read_position(connection), read_rounds(connection)
         devices, facts = read_devices(connection), read_facts(connection)
@@ -69,6 +72,7 @@ def read_status(path: Path) -> dict[str, Any]:
         waiting = json.loads(facts.get("waiting", "{}"))
         clients = read_clients(connection, opened, presence, waiting)
     last = read_line(records[-1].line) if records else None
+    was_stopped = summary.get("outcome") == "interrupted"
     if entry is not None and entry.state != "over":
         summary = {}  # of an earlier process; of a service's run the queue knows
     outcome = (entry.outcome if entry is not None else "") or summary.get("outcome")
@@ -77,11 +81,12 @@ def read_status(path: Path) -> dict[str, Any]:
         "method": config["method"]["name"],
         "folder": str(path),
         "mode": facts.get("mode"),
-        "state": _state(entry, outcome, process is not None),
+        "state": _state(entry, outcome, process is not None, was_stopped),
         "outcome": outcome,
         "reason": summary.get("reason") or (entry.reason if entry else ""),
         "process": process.pid if process is not None else None,
         "service": str(queue.folder) if queue is not None else None,
+        "service_is_at_work": client_api.is_at_work(queue.folder) if queue is not None else None,
         "num_rounds": num_rounds,
         "rounds_completed": sum(record.status == "completed" for record in records),
         "rounds_failed": sum(record.status == "failed" for record in records),
@@ -103,12 +108,14 @@ def read_status(path: Path) -> dict[str, Any]:
     }
 
 
-def _state(entry: Entry | None, outcome: str | None, has_process: bool) -> str:
+def _state(entry: Entry | None, outcome: str | None, has_process: bool, was_stopped: bool) -> str:
     if entry is not None and entry.state == "queued":
         return "queued"
     if outcome:
         return "over"
-    return "running" if has_process else "killed"
+    if has_process:
+        return "running"
+    return "stopped" if was_stopped else "killed"
 
 
 def _opened(folder: RunFolder, is_hosted: bool) -> AbstractContextManager[sqlite3.Connection]:
@@ -163,7 +170,8 @@ def _standing(status: dict[str, Any]) -> list[str]:
     outcome, last_s = status["outcome"], status["last_round_s"]
     state = status["state"] if status["state"] == "queued" else f"in round {status['round']}"
     if outcome:
-        state = f"over ({outcome}: {status['reason']})" if status["reason"] else f"over ({outcome})"
+        reason = status["reason"] if status["reason"] != outcome else ""
+        state = f"over ({outcome}: {reason})" if reason else f"over ({outcome})"
     took = f", the last in {show_seconds(last_s)}" if last_s is not None else ""
     failed = f", {status['rounds_failed']} failed" if status["rounds_failed"] else ""
     lines = [
@@ -171,10 +179,12 @@ def _standing(status: dict[str, Any]) -> list[str]:
         f"rounds: {status['rounds_completed']} of {status['num_rounds']} completed{failed}{took}",
     ]
     is_spent = status["rounds_completed"] + status["rounds_failed"] >= status["num_rounds"]
-    if outcome == "interrupted" or (outcome == "failed" and not is_spent):
+    if outcome in ("interrupted", "cancelled") or (outcome == "failed" and not is_spent):
         lines.append(_how_to_go_on(status))
     elif status["state"] == "killed":
         lines.append(f"no process of this machine has it: it was killed, or runs elsewhere; {_how_to_go_on(status)}")
+    elif status["state"] == "stopped" or (status["state"] == "queued" and not status["service_is_at_work"]):
+        lines.append(f"no process of this machine has it; {_how_to_go_on(status)}")
     if status["cohort"] and not outcome:
         missing = sorted(set(status["cohort"]) - set(status["answered"]))
         waits = f", waiting for {', '.join(missing)}" if missing and not status["waits_for"] else ""
@@ -188,7 +198,7 @@ def _how_to_go_on(status: dict[str, Any]) -> str:
         return RunFolder(Path(status["folder"])).how_to_go_on(status["mode"]) + larger
     if status["outcome"]:
         return f"to go on: coordinator resume {status['run_id']}"
-    return f"its service in {status['service']}, started again, goes on with it"
+    return service_goes_on(Path(status["service"]))
 
 
 def _waiting(status: dict[str, Any]) -> list[str]:

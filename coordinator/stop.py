@@ -12,8 +12,7 @@ from coordinator import client_api
 from coordinator.config import RunSection
 from coordinator.holder import holder
 from coordinator.run_folder import RunFolder
-from coordinator.service.orders import SOCKET
-from coordinator.service.queue import FILE, RUNS, queue_of
+from coordinator.service.queue import RUNS, Queue, queue_of, service_goes_on
 from models.spec import ConfigError
 from wire.exit_codes import ExitCode
 
@@ -45,18 +44,17 @@ def stop(path: Path) -> ExitCode:
     """Tell the process that has the run in this folder to end, and see it end.
 
     Raises:
-        ConfigError: there is no run folder, or the run keeps its store in memory.
+        ConfigError: there is no run folder, the run is one that its service goes on with when it is started, or it goes
+            on with its store in memory.
     """
     folder = RunFolder.open(path)
     queue = queue_of(folder)
-    if queue is not None and _is_at_work(queue.folder):
+    if queue is not None and client_api.is_at_work(queue.folder):
         print(f"{folder.run_id} is stopped; its outcome: {client_api.stop(folder.run_id, queue.folder)}")
         return ExitCode.FINISHED
-    if folder.read_tables()["run"].get("store") == "memory":
-        told = "a run with its store in memory does not say which process has it"
-        raise ConfigError(f"{path}: {told}; end that by Ctrl-C or SIGTERM")
     process = holder(folder.store_path)
     if process is None:
+        _see_nobody_goes_on(folder, queue)
         print(f"{folder.run_id} does not run on this machine; its outcome: {_outcome(folder)}")
         return ExitCode.FINISHED
     process.terminate()
@@ -70,9 +68,15 @@ def stop(path: Path) -> ExitCode:
     return ExitCode.FINISHED
 
 
-def _is_at_work(service: Path) -> bool:
-    """Say whether a service's process is there."""
-    return (service / SOCKET).is_socket() and holder(service / FILE) is not None
+def _see_nobody_goes_on(folder: RunFolder, queue: Queue | None) -> None:
+    """Refuse a run that its service goes on with when it is started, or that a process here may have in memory."""
+    entry = queue.get(folder.run_id) if queue is not None else None
+    if queue is not None and entry is not None and entry.state != "over":
+        advice = f"start that, then `coordinator stop {folder.run_id}`, or `cancel`"
+        raise ConfigError(f"{folder.run_id}: {service_goes_on(queue.folder)}; {advice}")
+    if folder.read_tables()["run"].get("store") == "memory" and not folder.read_summary():
+        told = "a run with its store in memory does not say which process has it"
+        raise ConfigError(f"{folder.path}: {told}; end that by Ctrl-C or SIGTERM")
 
 
 def _outcome(folder: RunFolder) -> str:

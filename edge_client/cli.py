@@ -22,7 +22,7 @@ PAUSES = ("SIGUSR1", "SIGUSR2")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its `ExitCode`."""
-    return run_command(lambda: _run_command(argv), ignored=PAUSES)
+    return run_command("edge-client", lambda: _run_command(argv), ignored=PAUSES)
 
 
 def _run_command(argv: Sequence[str] | None) -> int:

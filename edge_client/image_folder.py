@@ -16,7 +16,7 @@ import numpy as np
 from edge_client.image_cache import ImageCache
 from edge_client.local_state import SampleFile
 from models.data import ClientData, check_normalization, list_faults
-from models.datasets.images import class_folders, class_name, label_of, list_images, shown
+from models.datasets.images import class_folders, class_name, files_below, label_of, list_images, shown
 from models.datasets.pixels import require_pillow
 from models.label_map import UnknownLabels, refusal_of_class
 from models.spec import ConfigError, DataConfig
@@ -81,7 +81,10 @@ class ImageFolder:
         except OSError as error:
             return [], [], [f"{shown(self._root)}: {error.strerror}: there is nothing to train on until it is back"]
         images: list[FoundImage] = []
-        faults = [f"{shown(path)}: in no class's folder" for other in others for path in _files_in(other)]
+        faults: list[str] = []
+        for other in others:
+            paths, closed = files_below(other) if other.is_dir() else ([other], [])
+            faults += [*(f"{shown(path)}: in no class's folder" for path in paths), *closed]
         for folder in folders:
             paths, junk = list_images(folder)
             faults += junk
@@ -163,11 +166,6 @@ class ImageFolder:
         absent = [name for label, name in enumerate(self._classes) if label not in held]
         none = f"; none of {', '.join(absent[:_NAMED_AT_MOST])}" if absent else ""
         return f"{shown(self._root)}: {len(train)} images to train on, {len(test)} to test on{none}"
-
-
-def _files_in(path: Path) -> list[Path]:
-    """Return the file itself, or all files of a folder."""
-    return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
 
 
 def _is_test(digest: str, fraction: float) -> bool:

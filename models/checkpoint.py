@@ -37,11 +37,15 @@ def write(
     ordered = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     content = save(ordered, {**_FORMAT, **(metadata or {})})
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
-    with temporary.open("wb") as file:
-        file.write(content)
-        if durable:
-            file.flush()
-            os.fsync(file.fileno())
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+    except OSError as error:
+        error.filename = str(temporary)  # a disk that is full does not say where
+        raise
     reach("file.written")
     temporary.replace(path)
     reach("file.renamed")

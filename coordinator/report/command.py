@@ -13,7 +13,7 @@ from coordinator.report.numbers import to_csv, to_json
 from coordinator.report.page import run_page
 from coordinator.report.reading import Run, read_run
 from coordinator.results import Results, read_result
-from coordinator.run_folder import RunFolder
+from coordinator.run_folder import RunFolder, write_whole
 from models.spec import ConfigError
 from wire.exit_codes import ExitCode
 
@@ -99,9 +99,12 @@ def _place(runs: Sequence[Run]) -> Path:
 
 
 def _written(path: Path, text: str) -> str:
-    """Write a file and return its path."""
+    """Write a file, whole or not at all, and return its path; what is there and no file is written to as it is."""
     try:
-        path.write_text(text, encoding="utf-8")
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+        else:
+            write_whole(path.resolve(), [text.encode()])
     except OSError as error:
         raise ConfigError(f"{path}: expected a file to write to, got {error.strerror}") from None
     return str(path)

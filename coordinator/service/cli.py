@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import TYPE_CHECKING, Protocol
 
@@ -127,12 +128,13 @@ def _log(args: argparse.Namespace) -> int:
 
     from coordinator.run_folder import RunFolder
 
-    folder = RunFolder.open(args.run_dir)
-    with folder.log_path.open("a+", encoding="utf-8", errors="replace") as log:
-        log.seek(0)
+    folder, log = RunFolder.open(args.run_dir), None
+    with contextlib.ExitStack() as opened:
         while True:
             is_over = _is_over(folder)
-            sys.stdout.write(log.read())
+            if log is None and folder.log_path.exists():  # a run that is queued has none yet
+                log = opened.enter_context(folder.log_path.open(encoding="utf-8", errors="replace"))
+            sys.stdout.write(log.read() if log is not None else "")
             sys.stdout.flush()
             if is_over or not args.follow:
                 return ExitCode.FINISHED

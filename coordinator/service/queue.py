@@ -101,3 +101,8 @@ def queue_of(run: RunFolder) -> Queue | None:
     except ConfigError:  # some other file that has this name
         return None
     return queue if queue.get(run.run_id) is not None else None
+
+
+def service_goes_on(service: Path) -> str:
+    """Say that a service which does not run now goes on with a run of its queue."""
+    return f"its service in {service}, started again, goes on with it"

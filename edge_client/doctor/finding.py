@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,6 +42,9 @@ def found(name: str, look: Callable[[], Finding | str]) -> Finding:
     """Return what a look finds; one that cannot be taken says why in its place."""
     try:
         seen = look()
+    except PermissionError as error:
+        advice = f"give user {os.geteuid()} access to it, or call this as the user who takes part"
+        return Finding(name, f"unknown ({error.filename}: {error.strerror})", advice)
     except Exception as error:
         return Finding(name, f"unknown ({type(error).__name__}: {error})")
     return seen if isinstance(seen, Finding) else Finding(name, seen)

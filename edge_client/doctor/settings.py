@@ -43,9 +43,13 @@ def _data(config: ClientConfig) -> Finding | str:
     if not root:
         return source
     path = Path(root).expanduser()
-    if os.access(path, os.R_OK):
-        return f"{source}: {path}"
-    what = "may not be read" if path.exists() else "does not exist"
+    try:
+        with os.scandir(path) if path.is_dir() else path.open("rb"):
+            return f"{source}: {path}"
+    except FileNotFoundError:
+        what = "does not exist"
+    except OSError as error:
+        what = f"may not be read ({error.strerror})"
     advice = f"put the samples there, for user {os.geteuid()} to read, or correct [data] root"
     return Finding("data", f"{path.absolute()} {what}", advice, ExitCode.BAD_CONFIG)
 

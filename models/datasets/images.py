@@ -7,6 +7,7 @@ broken is left out by the client that holds it, counted and named.
 from __future__ import annotations
 
 import os
+import stat
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
@@ -98,17 +99,29 @@ def class_folders(part: Path) -> list[Path]:
 
 def list_images(folder: Path) -> tuple[list[Path], list[str]]:
     """Return the images of a folder and of all below it by name, and what else lies there, in words."""
-    images, junk = [], []
-    for path in sorted(folder.rglob("*")):
+    images = []
+    paths, junk = files_below(folder)
+    for path in paths:
         try:
-            fault = _fault(path, folder) if path.is_file() else None
+            fault = _fault(path, folder)
         except OSError as error:  # it is gone by now, or may not be looked at
             fault = str(error.strerror)
         if fault:
             junk.append(f"{shown(path)}: {fault}")
-        elif fault is not None:
+        else:
             images.append(path)
     return images, junk
+
+
+def files_below(folder: Path) -> tuple[list[Path], list[str]]:
+    """Return all that lies in a folder and in those below it but folders, by name, and which may not be looked into."""
+    closed: list[str] = []
+
+    def on_error(error: OSError) -> None:
+        closed.append(f"{shown(Path(error.filename))}: {error.strerror}")
+
+    walk = os.walk(folder, onerror=on_error)
+    return sorted(Path(top, name) for top, _, names in walk for name in names), closed
 
 
 def _fault(path: Path, folder: Path) -> str:
@@ -116,7 +129,10 @@ def _fault(path: Path, folder: Path) -> str:
     hidden = any(name.startswith(".") for name in path.relative_to(folder).parts)
     if hidden or path.suffix.lower() not in SUFFIXES:
         return "not an image by its name"
-    return "" if path.stat().st_size else "empty"
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        return "no file"
+    return "" if status.st_size else "empty"
 
 
 def shown(path: Path) -> str:

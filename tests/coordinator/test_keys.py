@@ -180,3 +180,11 @@ def test_throw_away_keys_are_different_each_time_and_fit_each_other() -> None:
     assert all(is_key(pair.public) for pair in pairs)
     assert first.coordinator.enrolment.judge(first.clients["b"].public).client == "b"
     assert first.coordinator.enrolment.judge(second.clients["b"].public).client == ""
+
+
+def test_init_leaves_nothing_in_a_folder_that_others_may_write_in(capsys: pytest.CaptureFixture[str]) -> None:
+    CLIENTS.parent.mkdir()
+    CLIENTS.parent.chmod(0o777)
+    told = keys(capsys, "init", code=ExitCode.BAD_CONFIG)
+    assert "expected a folder that its owner alone may write in, got mode 777" in told
+    assert list(CLIENTS.parent.iterdir()) == []

@@ -106,7 +106,7 @@ def test_where_no_others_can_come_a_round_that_can_have_no_quorum_is_not_waited_
     run.feed(ClientGone, "c", for_good=True)
     assert run.rounds.next_wakeup() == 0.0
     (failed,) = run.feed(Ticked)
-    assert failed == FailRound(1, "1 of 2 clients (min_available_clients)")
+    assert failed == FailRound(1, "1 of 2 clients (min_clients)")
 
 
 def test_the_last_evaluation_needs_no_quorum_and_waits_for_those_who_are_to_come() -> None:

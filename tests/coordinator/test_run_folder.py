@@ -170,3 +170,11 @@ def test_a_summary_that_cannot_be_written_leaves_the_last_one(tmp_path: Path, mo
     with pytest.raises(OSError, match="disk full"):
         folder.write_summary({"rounds_completed": 2})
     assert json.loads(folder.summary_path.read_text()) == {"rounds_completed": 1}
+    assert sorted(path.name for path in folder.path.iterdir()) == ["config.toml", "summary.json"]
+
+
+def test_a_summary_that_may_not_be_read_is_named(tmp_path: Path) -> None:
+    folder = RunFolder.create(config(tmp_path), NOW)
+    folder.summary_path.mkdir()
+    with pytest.raises(ConfigError, match=r"summary.json: expected the figures of a run, got Is a directory"):
+        folder.read_summary()

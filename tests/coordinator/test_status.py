@@ -12,7 +12,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from coordinator.config import load
 from coordinator.links import LinkCounts, StoredLinks
+from coordinator.run_folder import RunFolder
 from coordinator.service.orders import RunState
 from coordinator.service.queue import RUNS, Entry, Queue
 from coordinator.status import CLEAR, format_status, read_status, watch
@@ -103,8 +105,10 @@ def test_a_run_whose_service_was_stopped_in_order_goes_on_with_it(tmp_path: Path
     folder.write_summary(figures(outcome="interrupted", reason="stopped by SIGTERM"))
     Queue(tmp_path).put(Entry(folder.run_id, "running"))
     status = read_status(folder.path)
-    assert (status["state"], status["outcome"]) == ("killed", None)
-    assert f"its service in {tmp_path}, started again, goes on with it" in format_status(status)
+    assert (status["state"], status["outcome"]) == ("stopped", None)
+    told = f"no process of this machine has it; its service in {tmp_path}, started again, goes on with it"
+    assert told in format_status(status)
+    assert "killed" not in format_status(status)
 
 
 def test_a_run_that_was_cancelled_before_it_began_is_over(tmp_path: Path) -> None:
@@ -114,6 +118,27 @@ def test_a_run_that_was_cancelled_before_it_began_is_over(tmp_path: Path) -> Non
     status = read_status(folder.path)
     assert (status["state"], status["outcome"]) == ("over", "cancelled")
     assert "over (cancelled)" in format_status(status)
+    assert f"to go on: coordinator resume {folder.run_id}" in format_status(status)
+
+
+def test_a_run_that_was_cancelled_says_so_once(tmp_path: Path) -> None:
+    folder = stored_run(tmp_path / RUNS, "serve")
+    Queue(tmp_path).put(Entry(folder.run_id, "over", "cancelled", "cancelled"))
+    assert "over (cancelled)" in format_status(read_status(folder.path))
+
+
+def test_a_queued_run_of_a_service_that_does_not_run_waits_for_that(tmp_path: Path) -> None:
+    folder = stored_run(tmp_path / RUNS, "serve")
+    Queue(tmp_path).put(Entry(folder.run_id, "queued"))
+    told = f"no process of this machine has it; its service in {tmp_path}, started again, goes on with it"
+    assert told in format_status(read_status(folder.path))
+
+
+def test_of_a_run_in_memory_that_is_over_only_the_figures_are_left(tmp_path: Path) -> None:
+    folder = RunFolder.create(load(None, [f"run.dir={tmp_path}", "run.store=memory"]), "20260131-235959")
+    folder.write_summary(figures(outcome="finished"))
+    with pytest.raises(ConfigError, match=r"kept in memory, and over \(finished\).*coordinator report"):
+        read_status(folder.path)
 
 
 @pytest.mark.parametrize("has_begun", [False, True])

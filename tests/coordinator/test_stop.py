@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from coordinator import cli
+from coordinator.config import load
+from coordinator.run_folder import RunFolder
+from coordinator.service.queue import Entry, Queue
 from coordinator.stop import only_run
 from models.spec import ConfigError
 from tests.coordinator.report.runs import RecordedRun
+from tests.coordinator.stores import figures
 from wire.exit_codes import ExitCode
 
 
@@ -52,3 +57,23 @@ def test_where_none_goes_on_it_is_said_where_it_was_looked_for(capsys: pytest.Ca
     assert cli.main(["stop"]) == ExitCode.BAD_CONFIG
     told = "stop: no run goes on in runs and service/runs; name its folder or address: coordinator stop RUN"
     assert capsys.readouterr().err == f"coordinator: {told}\n"
+
+
+@pytest.mark.parametrize("state", ["queued", "running"])
+def test_a_run_that_its_service_would_go_on_with_is_not_said_to_be_over(
+    state: Literal["queued", "running"], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = RecordedRun(Path("service/runs")).end()
+    Queue(Path("service")).put(Entry(folder.run_id, state))
+    assert cli.main(["stop", folder.run_id]) == ExitCode.BAD_CONFIG
+    told = capsys.readouterr().err
+    assert "service, started again, goes on with it; start that, then `coordinator stop" in told
+
+
+def test_a_run_in_memory_that_is_over_is_told_as_any(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = RunFolder.create(load(None, ["run.store=memory"]), "20260131-235959")
+    assert cli.main(["stop", str(folder.path)]) == ExitCode.BAD_CONFIG
+    assert "does not say which process has it" in capsys.readouterr().err
+    folder.write_summary(figures(outcome="finished"))
+    assert cli.main(["stop", str(folder.path)]) == ExitCode.FINISHED
+    assert capsys.readouterr().out == f"{folder.run_id} does not run on this machine; its outcome: finished\n"

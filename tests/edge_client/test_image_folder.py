@@ -54,6 +54,28 @@ def test_what_cannot_be_used_is_counted_and_named(tmp_path: Path) -> None:
     assert data.notes[1].startswith(f"7 of 8 files in {tmp_path} cannot be used and are left out: ")
 
 
+def test_what_is_no_file_and_what_may_not_be_looked_into_is_counted_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paint(tmp_path / "cat/1.png")
+    os.symlink("nowhere", tmp_path / "cat/2.png")
+    os.symlink("3.png", tmp_path / "cat/3.png")
+    os.mkfifo(tmp_path / "cat/4.png")
+    paint(tmp_path / "dog/1.png")
+    real = os.scandir
+
+    def refuse(path: str) -> object:  # root may look into anything
+        if str(path) == str(tmp_path / "dog"):
+            raise PermissionError(13, "Permission denied", path)
+        return real(path)
+
+    monkeypatch.setattr("os.scandir", refuse)
+    data = opened(tmp_path).look()
+    assert (data.train_y.tolist(), data.num_skipped) == ([0], 4)
+    for told in ("2.png: No such file", "3.png: Too many levels", "4.png: no file", "/dog: Permission denied"):
+        assert told in data.notes[1]
+
+
 def test_unknown_classes_are_refused_or_left_out_by_name(tmp_path: Path) -> None:
     paint(tmp_path / "cat/1.png")
     paint(tmp_path / "eeel/1.png")

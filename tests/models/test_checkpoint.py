@@ -43,12 +43,13 @@ def test_a_write_that_fails_leaves_the_old_state(tmp_path: Path, step: str, monk
     checkpoint.write(path, {"x": np.zeros(3)})
 
     def fail(*arguments: object) -> None:
-        raise OSError("no space left")
+        raise OSError(28, "no space left")
 
     monkeypatch.setattr(step, fail)
-    with pytest.raises(OSError, match="no space left"):
+    with pytest.raises(OSError, match="no space left") as failure:
         checkpoint.write(path, {"x": np.ones(3)})
     monkeypatch.undo()
+    assert failure.value.filename == (f"{path}.tmp" if step == "os.fsync" else None)
     assert checkpoint.read(path)[0]["x"].tolist() == [0, 0, 0]
 
 

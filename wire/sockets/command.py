@@ -21,19 +21,20 @@ if TYPE_CHECKING:
 WINDOWS = "expected Linux or macOS, got Windows: use protoedge within WSL2 (https://learn.microsoft.com/windows/wsl)"
 
 
-def run_command(command: Callable[[], int], ignored: Sequence[str] = ()) -> int:
-    """Run a command and return its exit code.
+def run_command(name: str, command: Callable[[], int], ignored: Sequence[str] = ()) -> int:
+    """Run a command of this name and return its exit code.
 
     A signal before the daemon handles its own ends quietly as well, one that is `ignored` does nothing. Where the
-    daemons cannot run this is said in a line, before anything is imported that is not there.
+    daemons cannot run this is said in a line, before anything is imported that is not there. So is what file cannot be
+    used, where nobody who knows more of it has said so.
     """
     if sys.platform == "win32":
         print(WINDOWS, file=sys.stderr)
         return ExitCode.BAD_CONFIG
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _leave)
-    for name in ignored:
-        signal.signal(signal.Signals[name], signal.SIG_IGN)
+    for each in ignored:
+        signal.signal(signal.Signals[each], signal.SIG_IGN)
     try:
         try:
             keep_openssl_out()
@@ -44,6 +45,11 @@ def run_command(command: Callable[[], int], ignored: Sequence[str] = ()) -> int:
         # What is still buffered would fail again when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.INTERRUPTED
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print(f"{name}: {error.filename}: {error.strerror}", file=sys.stderr)
+        return ExitCode.BAD_CONFIG
 
 
 def add_version(parser: argparse.ArgumentParser) -> None:

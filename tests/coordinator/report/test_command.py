@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,31 @@ def test_a_table_has_a_line_for_each_run_over_or_not(tmp_path: Path, capsys: pyt
 def test_a_file_that_cannot_be_written_is_one_line(run: Run, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nowhere/page\.html: expected a file to write to, got No such file"):
         command.report([run.folder.path], "csv", tmp_path / "nowhere" / "page.html")
+
+
+def test_a_page_that_cannot_be_written_whole_leaves_the_one_that_was_there(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "page.csv"
+    page.write_text("good")
+
+    def fail(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", fail)
+    with pytest.raises(ConfigError, match="No space left"):
+        command.report([run.folder.path], "csv", page)
+    assert [(path.name, path.read_text()) for path in tmp_path.glob("*page*")] == [("page.csv", "good")]
+
+
+def test_what_is_no_file_is_written_to_and_never_replaced(run: Run, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    command.report([run.folder.path], "csv", pipe)
+    assert os.read(reading, 1000).startswith(b"run")
+    os.close(reading)
+    assert pipe.is_fifo()
 
 
 def test_without_jinja2_one_line_says_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

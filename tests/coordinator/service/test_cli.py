@@ -117,6 +117,14 @@ def test_a_log_is_followed_until_its_run_is_over(
     assert capsys.readouterr().out == "begun\nover\n"
 
 
+def test_a_log_that_is_not_there_is_empty_and_none_is_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = stored_run(tmp_path, "serve")
+    folder.log_path.unlink(missing_ok=True)
+    assert cli.main(["log", str(folder.path)]) == ExitCode.FINISHED
+    assert capsys.readouterr().out == ""
+    assert not folder.log_path.exists()
+
+
 def test_the_log_of_a_run_that_never_began_ends_when_it_is_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

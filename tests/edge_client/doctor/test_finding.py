@@ -50,3 +50,11 @@ def test_a_look_that_fails_says_why_in_its_place() -> None:
         raise OSError("no such thing")
 
     assert found("cpu", look) == Finding("cpu", "unknown (OSError: no such thing)")
+
+
+def test_what_may_not_be_looked_at_is_not_well() -> None:
+    def look() -> str:
+        raise PermissionError(13, "Permission denied", "/closed")
+
+    seen = found("disk", look)
+    assert (seen.level, seen.told) == ("warn", "unknown (/closed: Permission denied)")

@@ -43,6 +43,16 @@ def test_samples_that_are_not_there_fail(tmp_path: Path) -> None:
     assert examined(*changes)["data"] == Finding("data", f"npz: {path}")
 
 
+def test_samples_that_may_not_be_looked_at_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "is_dir", refuse)
+    data = examined("data.source=folder", f"data.root={tmp_path}")["data"]
+    assert (data.code, data.told) == (ExitCode.BAD_CONFIG, f"{tmp_path} may not be read (Permission denied)")
+    assert "to read" in data.advice
+
+
 def test_a_gpu_that_is_asked_for_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "find_spec", lambda name: None)
     assert examined("training.device=cuda")["device"].code == ExitCode.BAD_CONFIG

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -35,6 +36,29 @@ def test_elsewhere_it_runs_and_signals_that_are_ignored_end_nothing(monkeypatch:
     monkeypatch.setattr(signal, "signal", handlers.__setitem__)
     for platform in ("linux", "darwin"):
         monkeypatch.setattr(sys, "platform", platform)
-        assert run_command(lambda: 4, ignored=["SIGUSR1"]) == 4
+        assert run_command("name", lambda: 4, ignored=["SIGUSR1"]) == 4
     assert set(handlers) == {signal.SIGINT, signal.SIGTERM, signal.SIGUSR1}
     assert handlers[signal.SIGUSR1] is signal.SIG_IGN
+
+
+def test_a_file_that_cannot_be_used_is_a_line_and_no_traceback(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+
+    def read() -> int:
+        return len((tmp_path / "closed" / "file").read_bytes())
+
+    (tmp_path / "closed").touch()
+    assert run_command("edge-client", read, ignored=["SIGUSR1"]) == ExitCode.BAD_CONFIG
+    assert capsys.readouterr().err == f"edge-client: {tmp_path}/closed/file: Not a directory\n"
+
+
+def test_an_error_of_no_file_is_no_matter_of_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+
+    def fail() -> int:
+        raise OSError(5, "Input/output error")
+
+    with pytest.raises(OSError, match="Input/output"):
+        run_command("coordinator", fail)
