@@ -31,7 +31,7 @@ from wire.payload import Record
 from wire.sockets.memory import PeakMemory
 
 TELL_WITHIN_S = 0.1
-"""People hear of a closed round when its clients have their next tasks, or so much later if that takes longer."""
+"""People hear of what was closed when clients have their next tasks, or so much later if that takes longer."""
 
 
 class Conductor:
@@ -217,6 +217,7 @@ class Conductor:
         closes_round = bool(failure) or instruction.exchange + 1 == len(self._method.exchanges)
         links = self._ledger.links_at_closing
         self._record.close_exchange(instruction.round, instruction.exchange, state, lines, links, closes_round)
+        self._telling.begin()
         reach("exchange.closed")
         self._feed(rounds.Aggregated(self._clock(), failure))
 
@@ -254,8 +255,9 @@ class Conductor:
         self._telling.begin()
 
     def _tell(self) -> None:
-        """Tell people of the rounds that were closed; clients come first."""
+        """Tell people of what was closed; clients come first."""
         self._telling.end()
+        self._record.write_lines()
         while self._untold:
             self._record.display.round_closed(self._ledger.headline(self._untold.pop(0)))
 

@@ -31,7 +31,7 @@ from coordinator.meter import Meter
 from coordinator.metrics import Cost, Ledger
 from coordinator.misfits import Misfits
 from coordinator.movement import tell_movement
-from coordinator.record import RunRecord, outcome_of
+from coordinator.record import RunRecord
 from coordinator.rounds import Rounds
 from coordinator.run_folder import run_token
 from coordinator.server_half import ServerHalf, Spare
@@ -183,7 +183,7 @@ class Coordinator:
 
     async def _farewell(self, code: ExitCode, reason: str) -> ExitCode:
         """Tell the clients, hear their goodbyes, and write down how the run ended; return the exit code."""
-        outcome = outcome_of(code)
+        outcome = code.outcome
         self._systemd.stopping()
         reach("run.over")
         self._alarm.cancel()

@@ -34,16 +34,10 @@ from models.client_states import drop_states
 from models.methods import find
 from models.spec import RunSpec
 from wire.encoding import Frames, Packed, encode, unpack
-from wire.exit_codes import ExitCode
 from wire.limits import PIPE_BYTES
 from wire.messages import Ready, Update
 from wire.tensors import Buffer
 from wire.timing import Timing
-
-
-def outcome_of(code: ExitCode) -> str:
-    """Return what clients and `summary.json` are told of how a run ended."""
-    return {ExitCode.FINISHED: "finished", ExitCode.INTERRUPTED: "interrupted"}.get(code, "failed")
 
 
 class RunRecord:
@@ -317,6 +311,9 @@ class RunRecord:
         else:
             self._pending.put(close)
         self._metrics.writelines(f"{line}\n" for line in lines)
+
+    def write_lines(self) -> None:
+        """Have the lines of what was closed in `metrics.jsonl`, which people read: the store has them already."""
         self._metrics.flush()
 
     def close_round(

@@ -24,7 +24,7 @@ from coordinator.loopback_clients import client_names
 from coordinator.metrics import Cost, Ledger
 from coordinator.misfits import Misfits
 from coordinator.own_half import OwnHalf
-from coordinator.record import RunRecord, outcome_of
+from coordinator.record import RunRecord
 from coordinator.rounds import Rounds
 from coordinator.run_folder import RunFolder, run_token
 from coordinator.store import StoreError
@@ -125,14 +125,14 @@ class Simulation:
         trainer_peak_bytes = self._host.peak_rss_bytes() if self._host is not None else None
         try:
             peaks = {**self._conductor.peaks(), "trainer_peak_rss_bytes": trainer_peak_bytes}
-            outcome = outcome_of(code)
+            outcome = code.outcome
             self._record.finish(self._ledger, self._half.state, self._half.versions, peaks, outcome, reason)
             self._record.close()
             if code == ExitCode.FINISHED:
                 self._record.drop_client_states(self._names)
         except (OSError, StoreError) as error:
             code, reason = ExitCode.INTERRUPTED, f"the run's record is not complete: {error}"
-        self._record.display.note(f"the run is over: {outcome_of(code)}" + (f" ({reason})" if reason else ""))
+        self._record.display.note(f"the run is over: {code.outcome}" + (f" ({reason})" if reason else ""))
         return code
 
     async def _make_clients(self) -> None:

@@ -15,3 +15,8 @@ class ExitCode(IntEnum):
     """The run failed: too many rounds without a quorum, or an error in the method."""
     INTERRUPTED = 5
     """Stopped before the end, by a signal or because nobody reads the output any more; may be started again."""
+
+    @property
+    def outcome(self) -> str:
+        """What clients and `summary.json` are told of a run that ended so."""
+        return {ExitCode.FINISHED: "finished", ExitCode.INTERRUPTED: "interrupted"}.get(self, "failed")

@@ -16,7 +16,7 @@ from coordinator.daemon import Coordinator
 from coordinator.display import Display
 from coordinator.door import Arrival, OnArrival, OnBarred, OnEnded, Port
 from coordinator.foyer import Guest
-from coordinator.record import RunRecord, outcome_of
+from coordinator.record import RunRecord
 from coordinator.run_folder import RunFolder
 from coordinator.server_half import Spare
 from coordinator.service.settings import ServiceConfig
@@ -188,7 +188,7 @@ class Hosted:
         """See the run to its end and return its outcome."""
         with self._opened:
             code = await self._coordinator.run(None)
-        return self._outcome or outcome_of(code)
+        return self._outcome or code.outcome
 
     def end(self, reason: str, outcome: str = "") -> None:
         """End it early, with an outcome of its own or, if it is to be resumed, with none."""

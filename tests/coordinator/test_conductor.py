@@ -30,6 +30,7 @@ class Desk:
         self.kernel = Kernel()
         self.stored: list[StoredLinks | None] = []
         self.told: list[int] = []
+        self.num_written = 0
         self.fault: Exception | None = None
         self.settled: asyncio.Future[None]
         self.finished: list[rounds.Finish] = []
@@ -45,6 +46,7 @@ class Desk:
         record = SimpleNamespace(
             start_state=None,
             display=SimpleNamespace(round_closed=lambda view: self.told.append(view.round)),
+            write_lines=self._write_lines,
             put_num_train=lambda number: None,
             open_exchange=self._open,
             close_exchange=lambda *told: self.stored.append(told[4]),
@@ -62,6 +64,9 @@ class Desk:
             lambda event: None,
             self.finished.append,
         )
+
+    def _write_lines(self) -> None:
+        self.num_written = len(self.stored)
 
     async def _begin(self, *told: Any) -> list[Any]:
         return []
@@ -143,6 +148,20 @@ def test_people_hear_of_a_round_while_the_next_one_is_slow_to_open(monkeypatch: 
 
     asyncio.run(asyncio.wait_for(play(), 10.0))
     assert desk.told == [1]
+
+
+def test_the_lines_of_an_exchange_are_written_while_what_follows_is_slow() -> None:
+    """Also of one that is not its round's last; people are told of rounds alone."""
+    desk = Desk()
+
+    async def play() -> None:
+        await desk.exchange(1, 0)
+        assert desk.num_written < len(desk.stored)
+        while desk.num_written < len(desk.stored):
+            await asyncio.sleep(0.001)
+
+    asyncio.run(asyncio.wait_for(play(), 10.0))
+    assert desk.told == []
 
 
 def test_a_run_is_over_when_its_end_can_no_longer_be_lost() -> None:
