@@ -9,6 +9,7 @@ again.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import time
@@ -58,48 +59,50 @@ class TaskAbandonedError(Exception):
     """Another command waits, so the task at hand is out of date."""
 
 
-class Trainer:
-    """The client half behind a pipe."""
-
-    def __init__(self, pipe: ChildPipe) -> None:
-        self._pipe = pipe
-        self._memory_mib = 0
-
-    def serve(self) -> None:
-        """Load what the first command says, then work on tasks until the daemon closes the pipe."""
+def serve(pipe: ChildPipe) -> None:
+    """Take part in the run that the first command names, until the daemon closes the pipe; say why if that fails."""
+    memory_mib = 0
+    try:
+        begin, _ = _received(pipe)
+        assert isinstance(begin, commands.Begin)
+        settings = read_section(ClientConfig, begin.settings, "client.toml")
+        memory_mib = settings.limits.memory_mib
+        lock = lock_folder(client_folder(settings))
         try:
-            begin = self._receive()[0]
-            assert isinstance(begin, commands.Begin)
-            self._begin(begin)
-            while True:
-                message, packed = self._receive()
-                if isinstance(message, Task) and packed is not None:
-                    self._work(message, unpack(packed))
-        except EOFError:
-            return
-        except (ConfigError, EncodeError) as error:
-            self._pipe.send(encode(commands.Failed(str(error), ExitCode.BAD_CONFIG)))
-        except RecordError as error:
-            reason = f"the coordinator's downlink does not fit the method: {error}"
-            self._pipe.send(encode(commands.Failed(reason, ExitCode.FAILED)))
-        except Exception as error:
-            self._pipe.send(encode(commands.Failed(error_in_words(error, self._memory_mib), ExitCode.FAILED)))
-            traceback.print_exc()
+            Trainer(pipe, begin, settings).work()
+        finally:
+            os.close(lock)
+    except EOFError:
+        return
+    except (ConfigError, EncodeError) as error:
+        pipe.send(encode(commands.Failed(str(error), ExitCode.BAD_CONFIG)))
+    except RecordError as error:
+        reason = f"the coordinator's downlink does not fit the method: {error}"
+        pipe.send(encode(commands.Failed(reason, ExitCode.FAILED)))
+    except Exception as error:
+        pipe.send(encode(commands.Failed(error_in_words(error, memory_mib), ExitCode.FAILED)))
+        traceback.print_exc()
 
-    def _begin(self, begin: commands.Begin) -> None:
-        """Build everything for the run and announce it."""
+
+class Trainer:
+    """The client half of one run, with its data and states."""
+
+    def __init__(self, pipe: ChildPipe, begin: commands.Begin, settings: ClientConfig) -> None:
+        """Build everything for the run and announce it.
+
+        Raises:
+            ConfigError: the run is not for this device, or what it needs is not here.
+        """
         if begin.folder and begin.folder not in sys.path:
             sys.path.append(begin.folder)
-        settings = read_section(ClientConfig, begin.settings, "client.toml")
         spec = device_spec(read_spec(begin.spec), settings)
-        self._memory_mib = settings.limits.memory_mib
+        self._pipe = pipe
         self._run = begin.run
         self._max_message_bytes = begin.max_message_bytes
         self._folder = folder = client_folder(settings)
-        self._lock = lock_folder(folder)
         states = run_folder(folder, spec.run_id)
         prune(runs_left(folder), settings.client.keep_days, settings.client.keep_mib, time.time(), {states})
-        constants = self._load_constants(begin.constants, ConstantShelf(folder))
+        constants = load_constants(pipe, begin.constants, ConstantShelf(folder))
         self._method = method = find(spec.method)
         self._states = ClientStates(states, spec.run_id, len(method.exchanges))
         self._spec, self._constants = spec, begin.constants
@@ -115,6 +118,13 @@ class Trainer:
         self._tell(self._participant.notes)
         self._announce()
 
+    def work(self) -> None:
+        """Work on tasks until the daemon closes the pipe, which raises EOFError."""
+        while True:
+            message, packed = _received(self._pipe)
+            if isinstance(message, Task) and packed is not None:
+                self._do(message, unpack(packed))
+
     def _announce(self) -> None:
         announcement = msgspec.structs.asdict(self._participant.announcement)
         self._pipe.send(encode(Ready(run=self._run, **announcement, num_skipped=self._data.num_skipped)))
@@ -123,7 +133,7 @@ class Trainer:
         for note in notes:
             self._pipe.send(encode(commands.Note(note)))
 
-    def _work(self, task: Task, downlink: Payload) -> None:
+    def _do(self, task: Task, downlink: Payload) -> None:
         """Do one task and hand its uplink to the daemon, or the one that was made before a restart."""
         reach("task.taken")
         made: Frames | None = self._states.load_uplink(task.round, task.exchange)
@@ -238,22 +248,24 @@ class Trainer:
 
         return on_progress
 
-    def _load_constants(self, digests: list[str], shelf: ConstantShelf) -> dict[str, Mapping[str, np.ndarray]]:
-        """Return the run's constants: from the shelf where it holds them, else as the coordinator sends them now.
 
-        Raises:
-            ConfigError: one that was on the shelf when the run began is gone.
-        """
-        while missing := shelf.missing(digests):
-            constant, packed = self._receive()
-            if not isinstance(constant, Constant) or packed is None:
-                expected = f"expected {len(digests)} run constants in its folder, {len(missing)} are gone"
-                raise ConfigError(f"[client] dir: {expected}; start the client again, and they are sent again")
-            shelf.put(constant.name, constant.digest, unpack(packed).arrays)
-        return dict(shelf.get(digest) for digest in digests)
+def load_constants(pipe: ChildPipe, digests: list[str], shelf: ConstantShelf) -> dict[str, Mapping[str, np.ndarray]]:
+    """Return the run's constants: from the shelf where it holds them, else as the coordinator sends them now.
 
-    def _receive(self) -> tuple[Message, Packed | None]:
-        return decode(self._pipe.receive(), commands.COMMANDS, PIPE_BYTES)
+    Raises:
+        ConfigError: one that was on the shelf when the run began is gone.
+    """
+    while missing := shelf.missing(digests):
+        constant, packed = _received(pipe)
+        if not isinstance(constant, Constant) or packed is None:
+            expected = f"expected {len(digests)} run constants in its folder, {len(missing)} are gone"
+            raise ConfigError(f"[client] dir: {expected}; start the client again, and they are sent again")
+        shelf.put(constant.name, constant.digest, unpack(packed).arrays)
+    return dict(shelf.get(digest) for digest in digests)
+
+
+def _received(pipe: ChildPipe) -> tuple[Message, Packed | None]:
+    return decode(pipe.receive(), commands.COMMANDS, PIPE_BYTES)
 
 
 def device_spec(spec: RunSpec, settings: ClientConfig) -> RunSpec:
@@ -288,7 +300,7 @@ def main() -> None:
     """Run the trainer on the pipe that the daemon gave."""
     for number in (signal.SIGUSR1, signal.SIGUSR2):  # they mean the daemon; some senders reach all of its processes
         signal.signal(number, signal.SIG_IGN)
-    Trainer(given_pipe()).serve()
+    serve(given_pipe())
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +16,7 @@ from edge_client import commands
 from edge_client.config import load as load_client
 from edge_client.data_source import open_source
 from edge_client.local_state import ConstantShelf
-from edge_client.trainer import Trainer, device_spec
+from edge_client.trainer import device_spec, load_constants, serve
 from models.checkpoint import state_hash
 from models.spec import ConfigError, RunSpec
 from tests.edge_client.session_driver import task
@@ -76,8 +75,8 @@ def sent(name: str, digest: str) -> list[bytes]:
 
 def constants(folder: Path, *messages: list[bytes]) -> dict[str, Any]:
     """Return the run constants of a trainer that is sent these messages, and no more."""
-    trainer = Trainer(cast("Any", SimpleNamespace(receive=deque(messages).popleft)))
-    return trainer._load_constants(DIGESTS, ConstantShelf(folder))
+    pipe = cast("Any", SimpleNamespace(receive=deque(messages).popleft))
+    return load_constants(pipe, DIGESTS, ConstantShelf(folder))
 
 
 def test_a_trainer_that_is_started_again_has_what_its_predecessor_was_sent(tmp_path: Path) -> None:
@@ -109,9 +108,7 @@ def started(folder: Path, spec: RunSpec, *own: str) -> list[Message]:
             raise EOFError
         return list(map(bytes, waiting.pop()))
 
-    trainer = Trainer(cast("Any", SimpleNamespace(receive=receive, send=told.append)))
-    trainer.serve()
-    os.close(trainer._lock)
+    serve(cast("Any", SimpleNamespace(receive=receive, send=told.append)))
     return [decode(frames, commands.COMMANDS, PIPE_BYTES)[0] for frames in told]
 
 
