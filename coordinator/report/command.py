@@ -79,7 +79,7 @@ def leave_behind(folder: RunFolder, forms: Sequence[str]) -> Iterator[str]:
 
 
 def _page(run: Run) -> str:
-    return _written(run.folder.page_path, run_page(run))
+    return _written(run.folder.page_path, run_page(run), whole=True)
 
 
 MAKERS: dict[str, Callable[[Run], str]] = {PAGE: _page, "tensorboard": to_tensorboard, "mlflow": to_mlflow}
@@ -98,13 +98,13 @@ def _place(runs: Sequence[Run]) -> Path:
     return runs[0].folder.page_path if len(runs) == 1 else Path(COMPARISON_NAME)
 
 
-def _written(path: Path, text: str) -> str:
-    """Write a file, whole or not at all, and return its path; what is there and no file is written to as it is."""
+def _written(path: Path, text: str, whole: bool = False) -> str:
+    """Write a file and return its path: `whole` or not at all, or into what is there, whose mode and owner stay."""
     try:
-        if path.exists() and not path.is_file():
-            path.write_text(text, encoding="utf-8")
+        if whole:
+            write_whole(path, [text.encode()])
         else:
-            write_whole(path.resolve(), [text.encode()])
+            path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{path}: expected a file to write to, got {error.strerror}") from None
     return str(path)

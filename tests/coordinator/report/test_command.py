@@ -87,16 +87,25 @@ def test_a_file_that_cannot_be_written_is_one_line(run: Run, tmp_path: Path) -> 
 def test_a_page_that_cannot_be_written_whole_leaves_the_one_that_was_there(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = tmp_path / "page.csv"
+    page = run.folder.page_path
     page.write_text("good")
 
     def fail(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", fail)
-    with pytest.raises(ConfigError, match="No space left"):
-        command.report([run.folder.path], "csv", page)
-    assert [(path.name, path.read_text()) for path in tmp_path.glob("*page*")] == [("page.csv", "good")]
+    (told,) = command.leave_behind(run.folder, ["html"])
+    assert "No space left" in told
+    assert page.read_text() == "good"
+    assert not list(run.folder.path.glob(".*draft"))
+
+
+def test_a_file_that_is_there_keeps_its_mode(run: Run, tmp_path: Path) -> None:
+    kept = tmp_path / "kept.csv"
+    kept.touch(0o600)
+    command.report([run.folder.path], "csv", kept)
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert kept.read_text()
 
 
 def test_what_is_no_file_is_written_to_and_never_replaced(run: Run, tmp_path: Path) -> None:
