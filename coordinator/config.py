@@ -158,7 +158,10 @@ class RunConfig(Section, frozen=True):
         return self.round.min_available_clients or self.data.num_clients
 
     def round_rules(self, num_exchanges: int, mode: str) -> RoundRules:
-        """Return the settings that decide when an exchange closes, for a method of so many exchanges a round."""
+        """Return what decides when an exchange closes, for a method of so many exchanges a round and a run of a mode.
+
+        To a run of `serve` others may come than the clients that it has; those of any other mode are its own.
+        """
         return RoundRules(
             seed=self.run.seed,
             num_rounds=self.run.num_rounds,

@@ -289,13 +289,11 @@ class Rounds:
     def _give_up_waiting(self, at: float) -> list[Instruction]:
         if self._waiting_since is None:
             self._waiting_since = at
-        ended = self.conclusion()
-        if ended is not None and self._is_told:
-            return self._over(ended)
-        if at < self._waiting_since + self._wait_s():
-            return []
+        ended, is_due = self.conclusion(), at >= self._waiting_since + self._wait_s()
         if ended is not None:
-            return self._over(ended)
+            return self._over(ended) if self._is_told or is_due else []
+        if not is_due:
+            return []
         if self._resumed or self.evaluating:
             self._gathered = True
             return self._open_round(at)

@@ -70,8 +70,7 @@ def stop(path: Path) -> ExitCode:
 
 def _see_nobody_goes_on(folder: RunFolder, queue: Queue | None) -> None:
     """Refuse a run that its service goes on with when it is started, or that a process here may have in memory."""
-    entry = queue.get(folder.run_id) if queue is not None else None
-    if queue is not None and entry is not None and entry.state != "over":
+    if queue is not None and queue.find(folder.run_id).state != "over":
         advice = f"start that, then `coordinator stop {folder.run_id}`, or `cancel`"
         raise ConfigError(f"{folder.run_id}: {service_goes_on(queue.folder)}; {advice}")
     if folder.read_tables()["run"].get("store") == "memory" and not folder.read_summary():
