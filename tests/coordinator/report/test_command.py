@@ -87,6 +87,7 @@ def test_a_file_that_cannot_be_written_is_one_line(run: Run, tmp_path: Path) -> 
 def test_a_page_that_cannot_be_written_whole_leaves_the_one_that_was_there(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("jinja2")
     page = run.folder.page_path
     page.write_text("good")
 
