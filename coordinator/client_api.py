@@ -147,7 +147,7 @@ def watch(run_id: str, service: Path | None = None) -> Iterator[Event]:
 def results(run_ids: Sequence[str], service: Path | None = None) -> Results:
     """Return what came out of runs, over or not, in this order; one that cannot be read costs the others nothing."""
     states = [state(run_id, service) for run_id in run_ids]
-    return Results(read_result(Path(run.folder), run.method, run.outcome or run.state) for run in states)
+    return Results(read_result(Path(run.folder)) for run in states)
 
 
 class _Lines:

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from coordinator.holder import holder
 from coordinator.run_folder import RunFolder
 from coordinator.table import Row, aligned
 from coordinator.units import show_accuracy, show_bytes
+from coordinator.whereabouts import whereabouts
 from models.spec import ConfigError
 
 
@@ -43,19 +43,19 @@ class Results(list[Result]):
         return "\n".join([*aligned(header, [_row(result) for result in self], sys.maxsize), *faults])
 
 
-def read_result(path: Path, method: str = "", outcome: str = "") -> Result:
-    """Return what came out of the run in this folder, over or not; `method` and `outcome` where others know them."""
+def read_result(path: Path) -> Result:
+    """Return what came out of the run in this folder, over or not."""
     try:
         folder = RunFolder.open(path)
-        summary, tables = folder.read_summary(), folder.read_tables()
+        summary, tables, found = folder.read_summary(), folder.read_tables(), whereabouts(folder)
     except ConfigError as error:
-        return Result(path.name, method, None, "unreadable", fault=str(error))
+        return Result(path.name, "", None, "unreadable", fault=str(error))
     accuracy, up, down = (summary.get(part, {}) for part in ("accuracy", "uplink", "downlink"))
     return Result(
         folder.run_id,
-        method or tables["method"]["name"],
+        tables["method"]["name"],
         tables["run"]["seed"],
-        outcome or summary.get("outcome") or ("running" if holder(folder.store_path) else "unfinished"),
+        found.outcome or found.state,
         summary.get("rounds_completed"),
         accuracy.get("last"),
         accuracy.get("best"),

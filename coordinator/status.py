@@ -15,16 +15,16 @@ from typing import Any, TextIO
 from coordinator import client_api
 from coordinator.client_phases import read_clients
 from coordinator.device import read_device
-from coordinator.holder import holder
 from coordinator.run_folder import RunFolder
 from coordinator.schema import open_database
 from coordinator.series import gather
-from coordinator.service.queue import Entry, Queue, queue_of, service_goes_on
+from coordinator.service.queue import service_goes_on
 from coordinator.stored import RoundRecord, read_devices, read_facts, read_links, read_position, read_rounds, reading
 from coordinator.table import Row, aligned
 from coordinator.tally import RoundLine, read_line
 from coordinator.units import show_accuracy, show_bytes, show_seconds
 from coordinator.waiting import read_presence
+from coordinator.whereabouts import Whereabouts, whereabouts
 from coordinator.wire_bytes import told_of
 from models.spec import ConfigError
 
@@ -56,37 +56,32 @@ def read_status(path: Path) -> dict[str, Any]:
         ConfigError: there is no run folder, or its store cannot be read.
     """
     folder = RunFolder.open(path)
-    config, summary = folder.read_tables(), folder.read_summary()
+    config = folder.read_tables()
     num_rounds: int = config["run"]["num_rounds"]
-    queue = queue_of(folder)
-    entry = queue.get(folder.run_id) if queue is not None else None
-    if config["run"].get("store") == "memory" and summary:
-        told = f"kept in memory, and over ({summary.get('outcome')}): only its figures are left"
+    found = whereabouts(folder)
+    if config["run"].get("store") == "memory" and found.outcome:
+        told = f"kept in memory, and over ({found.outcome}): only its figures are left"
         raise ConfigError(f"{folder.run_id} was {told}; coordinator report {path} --format table tells them")
-    with _opened(folder, entry is not None) as connection:
+    with _opened(folder, found.queue is not None) as connection:
         position, records = read_position(connection), read_rounds(connection)
         devices, facts = read_devices(connection), read_facts(connection)
         accuracy = _latest_accuracy(connection, records)
-        opened, process = position.open_exchange, holder(folder.store_path)
-        presence = read_presence(facts) if process is not None else None
+        opened = position.open_exchange
+        presence = read_presence(facts) if found.process is not None else None
         waiting = json.loads(facts.get("waiting", "{}"))
         clients = read_clients(connection, opened, presence, waiting)
     last = read_line(records[-1].line) if records else None
-    was_stopped = summary.get("outcome") == "interrupted"
-    if entry is not None and entry.state != "over":
-        summary = {}  # of an earlier process; of a service's run the queue knows
-    outcome = (entry.outcome if entry is not None else "") or summary.get("outcome")
     return {
         "run_id": folder.run_id,
         "method": config["method"]["name"],
         "folder": str(path),
         "mode": facts.get("mode"),
-        "state": _state(entry, outcome, process is not None, was_stopped),
-        "outcome": outcome,
-        "reason": summary.get("reason") or (entry.reason if entry else ""),
-        "process": process.pid if process is not None else None,
-        "service": str(queue.folder) if queue is not None else None,
-        "service_is_at_work": client_api.is_at_work(queue.folder) if queue is not None else None,
+        "state": found.state,
+        "outcome": found.outcome or None,
+        "reason": found.reason,
+        "process": found.process.pid if found.process is not None else None,
+        "service": str(found.queue.folder) if found.queue is not None else None,
+        "service_is_at_work": client_api.is_at_work(found.queue.folder) if found.queue is not None else None,
         "num_rounds": num_rounds,
         "rounds_completed": sum(record.status == "completed" for record in records),
         "rounds_failed": sum(record.status == "failed" for record in records),
@@ -97,7 +92,7 @@ def read_status(path: Path) -> dict[str, Any]:
         "last_round_s": last.round_s if isinstance(last, RoundLine) else None,
         "accuracy": accuracy,
         "clients": clients,
-        "waits_for": None if outcome else _told_by(queue, folder) or (presence.waits_for if presence else None),
+        "waits_for": _told_by(found, folder) or (presence.waits_for if presence else None),
         "connected": {client: presence.silent_s(client) for client in presence.heard_at_s} if presence else {},
         "seen_s_ago": max(0.0, time.time() - presence.at_s) if presence else None,
         "waiting": waiting,
@@ -108,16 +103,6 @@ def read_status(path: Path) -> dict[str, Any]:
     }
 
 
-def _state(entry: Entry | None, outcome: str | None, has_process: bool, was_stopped: bool) -> str:
-    if entry is not None and entry.state == "queued":
-        return "queued"
-    if outcome:
-        return "over"
-    if has_process:
-        return "running"
-    return "stopped" if was_stopped else "killed"
-
-
 def _opened(folder: RunFolder, is_hosted: bool) -> AbstractContextManager[sqlite3.Connection]:
     """Return the run's store to read; a service's run that never began has none, which is as good as an empty one."""
     if is_hosted and not folder.store_path.exists():
@@ -125,12 +110,12 @@ def _opened(folder: RunFolder, is_hosted: bool) -> AbstractContextManager[sqlite
     return reading(folder.store_path)
 
 
-def _told_by(queue: Queue | None, folder: RunFolder) -> str:
+def _told_by(found: Whereabouts, folder: RunFolder) -> str:
     """Return what a run waits for by the word of its service, nothing if it has none or that does not run."""
-    if queue is None:
+    if found.queue is None or found.outcome:
         return ""
     try:
-        return client_api.state(folder.run_id, queue.folder).told
+        return client_api.state(folder.run_id, found.queue.folder).told
     except ConfigError:
         return ""
 
@@ -170,8 +155,7 @@ def _standing(status: dict[str, Any]) -> list[str]:
     outcome, last_s = status["outcome"], status["last_round_s"]
     state = status["state"] if status["state"] == "queued" else f"in round {status['round']}"
     if outcome:
-        reason = status["reason"] if status["reason"] != outcome else ""
-        state = f"over ({outcome}: {reason})" if reason else f"over ({outcome})"
+        state = f"over ({outcome}: {status['reason']})" if status["reason"] else f"over ({outcome})"
     took = f", the last in {show_seconds(last_s)}" if last_s is not None else ""
     failed = f", {status['rounds_failed']} failed" if status["rounds_failed"] else ""
     lines = [
@@ -181,7 +165,7 @@ def _standing(status: dict[str, Any]) -> list[str]:
     is_spent = status["rounds_completed"] + status["rounds_failed"] >= status["num_rounds"]
     if outcome in ("interrupted", "cancelled") or (outcome == "failed" and not is_spent):
         lines.append(_how_to_go_on(status))
-    elif status["state"] == "killed":
+    elif status["state"] == "unfinished":
         lines.append(f"no process of this machine has it: it was killed, or runs elsewhere; {_how_to_go_on(status)}")
     elif status["state"] == "stopped" or (status["state"] == "queued" and not status["service_is_at_work"]):
         lines.append(f"no process of this machine has it; {_how_to_go_on(status)}")

@@ -12,7 +12,8 @@ from coordinator import client_api
 from coordinator.config import RunSection
 from coordinator.holder import holder
 from coordinator.run_folder import RunFolder
-from coordinator.service.queue import RUNS, Queue, queue_of, service_goes_on
+from coordinator.service.queue import RUNS, Queue, service_goes_on
+from coordinator.whereabouts import whereabouts
 from models.spec import ConfigError
 from wire.exit_codes import ExitCode
 
@@ -48,15 +49,17 @@ def stop(path: Path) -> ExitCode:
             on with its store in memory.
     """
     folder = RunFolder.open(path)
-    queue = queue_of(folder)
-    if queue is not None and client_api.is_at_work(queue.folder):
-        print(f"{folder.run_id} is stopped; its outcome: {client_api.stop(folder.run_id, queue.folder)}")
-        return ExitCode.FINISHED
-    process = holder(folder.store_path)
+    found = whereabouts(folder)
+    if found.outcome:
+        return _told(f"{folder.run_id} was over already; its outcome: {found.outcome}")
+    if found.queue is not None:
+        return _told(f"{folder.run_id} is stopped; its outcome: {_stop_by(found.queue, folder.run_id)}")
+    process = found.process
     if process is None:
-        _see_nobody_goes_on(folder, queue)
-        print(f"{folder.run_id} does not run on this machine; its outcome: {_outcome(folder)}")
-        return ExitCode.FINISHED
+        if folder.read_tables()["run"].get("store") == "memory":
+            told = "a run with its store in memory does not say which process has it"
+            raise ConfigError(f"{folder.path}: {told}; end that by Ctrl-C or SIGTERM")
+        return _told(f"{folder.run_id} has no process on this machine: it was killed, or runs elsewhere")
     process.terminate()
     give_up_at = time.monotonic() + WITHIN_S
     while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
@@ -64,19 +67,22 @@ def stop(path: Path) -> ExitCode:
             print(f"{folder.run_id} still runs as process {process.pid} after {WITHIN_S:g} s")
             return ExitCode.FAILED
         time.sleep(0.02)
-    print(f"{folder.run_id} is stopped; its outcome: {_outcome(folder)}")
+    outcome = whereabouts(folder).outcome
+    return _told(f"{folder.run_id} is stopped; its outcome: {outcome or 'none yet, as its process was killed'}")
+
+
+def _told(line: str) -> ExitCode:
+    print(line)
     return ExitCode.FINISHED
 
 
-def _see_nobody_goes_on(folder: RunFolder, queue: Queue | None) -> None:
-    """Refuse a run that its service goes on with when it is started, or that a process here may have in memory."""
-    if queue is not None and queue.find(folder.run_id).state != "over":
-        advice = f"start that, then `coordinator stop {folder.run_id}`, or `cancel`"
-        raise ConfigError(f"{folder.run_id}: {service_goes_on(queue.folder)}; {advice}")
-    if folder.read_tables()["run"].get("store") == "memory" and not folder.read_summary():
-        told = "a run with its store in memory does not say which process has it"
-        raise ConfigError(f"{folder.path}: {told}; end that by Ctrl-C or SIGTERM")
+def _stop_by(queue: Queue, run_id: str) -> str:
+    """Have a run's service end it, and return its outcome.
 
-
-def _outcome(folder: RunFolder) -> str:
-    return str(folder.read_summary().get("outcome", "none yet, as it was killed"))
+    Raises:
+        ConfigError: the service does not run, so that it goes on with the run when it is started.
+    """
+    if not client_api.is_at_work(queue.folder):
+        advice = f"start that, then `coordinator stop {run_id}`, or `cancel`"
+        raise ConfigError(f"{run_id}: {service_goes_on(queue.folder)}; {advice}")
+    return client_api.stop(run_id, queue.folder)

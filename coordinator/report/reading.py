@@ -34,6 +34,7 @@ from coordinator.stored import (
 )
 from coordinator.summary import PEAKS
 from coordinator.tally import RoundLine, read_line
+from coordinator.whereabouts import whereabouts
 from models import methods
 from models.settings import Tables
 from models.spec import ConfigError
@@ -52,6 +53,7 @@ class Run:
 
     Attributes:
         folder: where it is.
+        outcome: how it ended, or `NOT_ENDED`.
         config: its settings as tables.
         summary: the content of `summary.json`, or what would stand there now.
         series: its figures by round, client and exchange.
@@ -63,6 +65,7 @@ class Run:
     """
 
     folder: RunFolder
+    outcome: str
     config: Tables
     summary: Mapping[str, Any]
     series: Series
@@ -71,11 +74,6 @@ class Run:
     global_prototypes: PrototypeSet | None = None
     local_prototypes: Mapping[str, PrototypeSet] = field(default_factory=dict)
     closed_at_s: Mapping[int, float] = field(default_factory=dict)
-
-    @property
-    def outcome(self) -> str:
-        """How the run ended, or that it has not."""
-        return str(self.summary.get("outcome") or NOT_ENDED)
 
 
 class Accounts(NamedTuple):
@@ -109,6 +107,7 @@ def read_run(path: Path) -> Run:
         raise ConfigError(f"{path}: expected the accounts of a run: {error}") from None
     return Run(
         folder=folder,
+        outcome=whereabouts(folder).outcome or NOT_ENDED,
         config=config,
         summary=summary,
         series=series,

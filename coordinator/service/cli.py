@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from coordinator.run_folder import RunFolder
-
 RUN = "the run's folder, its id in a service, or the address on this machine that its clients connect to"
 
 FOLLOW_S = 0.2
@@ -127,27 +125,19 @@ def _log(args: argparse.Namespace) -> int:
     import time
 
     from coordinator.run_folder import RunFolder
+    from coordinator.whereabouts import whereabouts
 
     folder, log = RunFolder.open(args.run_dir), None
     with contextlib.ExitStack() as opened:
         while True:
-            is_over = _is_over(folder)
+            goes_on = args.follow and not whereabouts(folder).outcome
             if log is None and folder.log_path.exists():  # a run that is queued has none yet
                 log = opened.enter_context(folder.log_path.open(encoding="utf-8", errors="replace"))
             sys.stdout.write(log.read() if log is not None else "")
             sys.stdout.flush()
-            if is_over or not args.follow:
+            if not goes_on:
                 return ExitCode.FINISHED
             time.sleep(FOLLOW_S)
-
-
-def _is_over(folder: RunFolder) -> bool:
-    """Say whether a run has ended: its service's queue knows, also of one that never began; otherwise its summary."""
-    from coordinator.service.queue import queue_of
-
-    queue = queue_of(folder)
-    entry = queue.get(folder.run_id) if queue is not None else None
-    return entry.state == "over" if entry is not None else bool(folder.read_summary())
 
 
 def _resume(args: argparse.Namespace) -> int:

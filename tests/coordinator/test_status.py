@@ -123,6 +123,7 @@ def test_a_run_that_was_cancelled_before_it_began_is_over(tmp_path: Path) -> Non
 
 def test_a_run_that_was_cancelled_says_so_once(tmp_path: Path) -> None:
     folder = stored_run(tmp_path / RUNS, "serve")
+    folder.write_summary(figures(outcome="interrupted", reason="stopped"))  # of an earlier time
     Queue(tmp_path).put(Entry(folder.run_id, "over", "cancelled", "cancelled"))
     assert "over (cancelled)" in format_status(read_status(folder.path))
 

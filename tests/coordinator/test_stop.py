@@ -14,7 +14,7 @@ from coordinator.service.queue import Entry, Queue
 from coordinator.stop import only_run
 from models.spec import ConfigError
 from tests.coordinator.report.runs import RecordedRun
-from tests.coordinator.stores import figures
+from tests.coordinator.stores import figures, stored_run
 from wire.exit_codes import ExitCode
 
 
@@ -63,7 +63,7 @@ def test_where_none_goes_on_it_is_said_where_it_was_looked_for(capsys: pytest.Ca
 def test_a_run_that_its_service_would_go_on_with_is_not_said_to_be_over(
     state: Literal["queued", "running"], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = RecordedRun(Path("service/runs")).end()
+    folder = stored_run(Path("service/runs"), "serve")
     Queue(Path("service")).put(Entry(folder.run_id, state))
     assert cli.main(["stop", folder.run_id]) == ExitCode.BAD_CONFIG
     told = capsys.readouterr().err
@@ -76,4 +76,20 @@ def test_a_run_in_memory_that_is_over_is_told_as_any(capsys: pytest.CaptureFixtu
     assert "does not say which process has it" in capsys.readouterr().err
     folder.write_summary(figures(outcome="finished"))
     assert cli.main(["stop", str(folder.path)]) == ExitCode.FINISHED
-    assert capsys.readouterr().out == f"{folder.run_id} does not run on this machine; its outcome: finished\n"
+    assert capsys.readouterr().out == f"{folder.run_id} was over already; its outcome: finished\n"
+
+
+@pytest.mark.parametrize("outcome", ["finished", "cancelled"])
+def test_a_run_of_a_service_that_is_over_is_told_whether_that_is_at_work_or_not(
+    outcome: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = stored_run(Path("service/runs"), "serve")
+    Queue(Path("service")).put(Entry(folder.run_id, "over", outcome))
+    assert cli.main(["stop", folder.run_id]) == ExitCode.FINISHED
+    assert capsys.readouterr().out == f"{folder.run_id} was over already; its outcome: {outcome}\n"
+
+
+def test_a_run_that_no_process_here_has_may_have_been_killed(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = stored_run(Path("runs"), "serve")
+    assert cli.main(["stop", str(folder.path)]) == ExitCode.FINISHED
+    assert "was killed, or runs elsewhere" in capsys.readouterr().out

@@ -1,0 +1,82 @@
+"""Whether a run goes on and, if not, how it ended: what its folder, its service and its process say, put together.
+
+    queued       its service's queue has it, at work or not
+    running      a process of this machine has it
+    stopped      its service ended it in order as it ended itself, and goes on with it
+    unfinished   no process of this machine has it: it was killed, or runs elsewhere
+    over         it has an outcome
+
+The queue of a service speaks first: it also knows runs that never began, and those that were queued anew, whose
+`summary.json` tells of an earlier time. Only what was killed before the queue had it is told by the summary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+import psutil
+
+from coordinator.holder import holder
+from coordinator.run_folder import RunFolder
+from coordinator.service.queue import Entry, Queue, queue_of
+
+State = Literal["queued", "running", "stopped", "unfinished", "over"]
+
+GIVEN_UP = ("finished", "failed")
+"""The outcomes of a run that no process goes on with unasked."""
+
+
+class Whereabouts(NamedTuple):
+    """Where a run is.
+
+    Attributes:
+        state: one of those above.
+        outcome: of one that is over: `finished`, `failed`, `interrupted` or `cancelled`; of any other, nothing.
+        reason: why it is over, for people; nothing where the outcome says all.
+        process: what has it in a store, if that is of this machine.
+        queue: that of its service, if it is of one.
+    """
+
+    state: State
+    outcome: str
+    reason: str
+    process: psutil.Process | None
+    queue: Queue | None
+
+
+def whereabouts(folder: RunFolder) -> Whereabouts:
+    """Return where the run in this folder is.
+
+    Raises:
+        ConfigError: its `summary.json` is damaged.
+    """
+    summary, process, queue = folder.read_summary(), holder(folder.store_path), queue_of(folder)
+    entry = queue.get(folder.run_id) if queue is not None else None
+    outcome = _outcome(entry, summary)
+    state: State = "over"
+    if not outcome:
+        state = "queued" if entry is not None and entry.state == "queued" else _without_outcome(process, summary)
+    return Whereabouts(state, outcome, _reason(outcome, entry, summary), process, queue)
+
+
+def _outcome(entry: Entry | None, summary: Mapping[str, Any]) -> str:
+    told = str(summary.get("outcome", ""))
+    if entry is None:
+        return told
+    if entry.state == "running":
+        return told if told in GIVEN_UP else ""
+    return entry.outcome
+
+
+def _without_outcome(process: psutil.Process | None, summary: Mapping[str, Any]) -> State:
+    if process is not None:
+        return "running"
+    return "stopped" if summary else "unfinished"
+
+
+def _reason(outcome: str, entry: Entry | None, summary: Mapping[str, Any]) -> str:
+    reason = entry.reason if entry is not None else ""
+    if not reason and summary.get("outcome") == outcome:
+        reason = str(summary.get("reason", ""))
+    return reason if reason != outcome else ""

@@ -1,0 +1,52 @@
+"""Whether a run goes on and how it ended, whoever of its folder, its service and its process says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from coordinator.run_folder import RunFolder
+from coordinator.service.queue import RUNS, Entry, Queue
+from coordinator.whereabouts import whereabouts
+from tests.coordinator.report.runs import RecordedRun
+from tests.coordinator.stores import figures, stored_run
+
+
+def told(folder: RunFolder) -> tuple[str, str, str]:
+    """Return what is said of a run, without what says it."""
+    return whereabouts(folder)[:3]
+
+
+def test_a_run_of_no_service_goes_on_while_a_process_has_it(tmp_path: Path) -> None:
+    recorded = RecordedRun(tmp_path)
+    assert told(recorded.settle()) == ("running", "", "")
+    assert told(recorded.leave()) == ("unfinished", "", "")
+    assert told(recorded.end()) == ("over", "finished", "")
+
+
+@pytest.mark.parametrize(
+    ("entry", "ended", "expected"),
+    [
+        (Entry("run", "queued"), None, ("queued", "", "")),
+        (Entry("run", "queued"), ("interrupted", "stopped"), ("queued", "", "")),
+        (Entry("run", "running"), None, ("unfinished", "", "")),
+        (Entry("run", "running"), ("interrupted", "stopped by SIGTERM"), ("stopped", "", "")),
+        (Entry("run", "running"), ("failed", "no quorum"), ("over", "failed", "no quorum")),
+        (Entry("run", "over", "finished"), ("finished", ""), ("over", "finished", "")),
+        (Entry("run", "over", "failed"), ("failed", "no quorum"), ("over", "failed", "no quorum")),
+        (Entry("run", "over", "failed", "no data"), ("interrupted", "stopped"), ("over", "failed", "no data")),
+        (Entry("run", "over", "interrupted"), ("interrupted", "stopped"), ("over", "interrupted", "stopped")),
+        (Entry("run", "over", "cancelled"), ("interrupted", "stopped"), ("over", "cancelled", "")),
+        (Entry("run", "over", "cancelled", "cancelled"), None, ("over", "cancelled", "")),
+    ],
+)
+def test_of_a_run_of_a_service_the_queue_speaks_first(
+    tmp_path: Path, entry: Entry, ended: tuple[str, str] | None, expected: tuple[str, str, str]
+) -> None:
+    folder = stored_run(tmp_path / RUNS, "serve")
+    if ended is not None:
+        outcome, reason = ended
+        folder.write_summary(figures(outcome=outcome, reason=reason))
+    Queue(tmp_path).put(Entry(folder.run_id, entry.state, entry.outcome, entry.reason))
+    assert told(folder) == expected
