@@ -34,7 +34,7 @@ LOOK_EVERY_S = 0.2
 """How often it is looked whether a client has ended."""
 
 MAX_RESTARTS = 3
-"""How often a client that was killed is started again."""
+"""How often a process that was killed is started again."""
 
 LEAVE_S = 1.5
 """How long clients have to leave after the run is over."""
@@ -69,13 +69,15 @@ class Clients:
         Raises:
             ConfigError: the data cannot be loaded, or not be spread over the clients.
         """
-        command = [sys.executable, "-I", "-m", "coordinator.draw", str(self._folder.path), str(self._modules)]
-        try:
-            drawn = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=DRAW_S)
-        except subprocess.TimeoutExpired:
-            raise ConfigError(f"[data] the samples were not spread over the clients within {DRAW_S:g} s") from None
-        if drawn.returncode != ExitCode.FINISHED:
-            raise ConfigError((drawn.stderr.strip().splitlines() or ["the samples cannot be drawn"])[-1])
+        for _ in range(1 + MAX_RESTARTS):
+            code, said = self._try_to_draw()
+            if code == ExitCode.FINISHED:
+                return
+            if code > 0:
+                raise ConfigError((said.strip().splitlines() or ["the samples cannot be drawn"])[-1])
+        times = f"{1 + MAX_RESTARTS} times, the last by {signal.Signals(-code).name}"
+        advice = "if nobody did that, memory is short: name a smaller data set"
+        raise ConfigError(f"[data] the process that spreads the samples over the clients was killed {times}; {advice}")
 
     def start(self, address: str) -> None:
         """Start all clients."""
@@ -118,6 +120,15 @@ class Clients:
             except subprocess.TimeoutExpired:
                 held.process.kill()
                 held.process.wait()
+
+    def _try_to_draw(self) -> tuple[int, str]:
+        """Return the exit code of a process that draws, negative if a signal killed it, and what it said."""
+        command = [sys.executable, "-I", "-m", "coordinator.draw", str(self._folder.path), str(self._modules)]
+        try:
+            drawn = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=DRAW_S)
+        except subprocess.TimeoutExpired:
+            raise ConfigError(f"[data] the samples were not spread over the clients within {DRAW_S:g} s") from None
+        return drawn.returncode, drawn.stderr
 
     def _write_config(self, client: str, index: int, address: str) -> Path:
         folder = self._folder.client_folder(client)

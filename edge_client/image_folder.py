@@ -83,8 +83,8 @@ class ImageFolder:
         images: list[FoundImage] = []
         faults: list[str] = []
         for other in others:
-            paths, closed = files_below(other) if other.is_dir() else ([other], [])
-            faults += [*(f"{shown(path)}: in no class's folder" for path in paths), *closed]
+            paths, passed_by = files_below(other) if other.is_dir() else ([other], [])
+            faults += [*(f"{shown(path)}: in no class's folder" for path in paths), *passed_by]
         for folder in folders:
             paths, junk = list_images(folder)
             faults += junk
@@ -144,7 +144,9 @@ class ImageFolder:
         test = [image for image in images if _is_test(image.digest, self._config.test_fraction)]
         told = [self._count(train, test), *notes]
         if faults:
-            told.append(list_faults(f"{len(images) + len(faults)} files in {shown(self._root)} cannot be used", faults))
+            told.append(
+                list_faults(f"{len(images) + len(faults)} entries in {shown(self._root)} cannot be used", faults)
+            )
         data = ClientData(*self._arrays(train), *self._arrays(test), self._classes, told, len(faults))
         self._cache.share([image.digest for image in (*train, *test)], [*data.train_x, *data.test_x])
         self._data = data

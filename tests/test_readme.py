@@ -26,7 +26,7 @@ def test_every_link_leads_somewhere() -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("own", ["mynet:Tiny", "mymethod:METHOD"])
+@pytest.mark.parametrize("own", ["mynet:Tiny", pytest.param("mymethod:METHOD", marks=pytest.mark.slow)])
 def test_the_own_parts_run(own: str, tmp_path: Path, processes: Processes) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("sklearn")

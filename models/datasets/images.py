@@ -64,7 +64,7 @@ def load(config: DataConfig) -> Dataset:
             junk += skipped
         ends.append(len(paths))
     test_from = ends[0] if len(ends) == 2 and 0 < ends[0] < ends[1] else None
-    notes = [list_faults(f"{len(paths) + len(junk)} files in {root} are no images", junk)] if junk else []
+    notes = [list_faults(f"{len(paths) + len(junk)} entries in {root} are no images", junk)] if junk else []
     files = ImageFiles(paths, config.channels, config.image_size)
     return Dataset(files, np.array(labels, np.int64), names, test_from, test_from is not None, notes)
 
@@ -114,14 +114,21 @@ def list_images(folder: Path) -> tuple[list[Path], list[str]]:
 
 
 def files_below(folder: Path) -> tuple[list[Path], list[str]]:
-    """Return all that lies in a folder and in those below it but folders, by name, and which may not be looked into."""
-    closed: list[str] = []
+    """Return all that lies in a folder and in those below it but folders, by name, and which are not looked into.
+
+    These are folders that may not be read, and links to folders, as one may lead back to where it stands.
+    """
+    passed_by: list[str] = []
 
     def on_error(error: OSError) -> None:
-        closed.append(f"{shown(Path(error.filename))}: {error.strerror}")
+        passed_by.append(f"{shown(Path(error.filename))}: {error.strerror}")
 
-    walk = os.walk(folder, onerror=on_error)
-    return sorted(Path(top, name) for top, _, names in walk for name in names), closed
+    paths = []
+    for top, folders, names in os.walk(folder, onerror=on_error):
+        paths += [Path(top, name) for name in names]
+        links = (Path(top, name) for name in folders if os.path.islink(os.path.join(top, name)))
+        passed_by += [f"{shown(link)}: a link to a folder, which is not followed" for link in links]
+    return sorted(paths), passed_by
 
 
 def _fault(path: Path, folder: Path) -> str:

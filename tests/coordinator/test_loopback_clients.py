@@ -14,6 +14,7 @@ from coordinator.keys import ThrowAwayKeys, throw_away_keys
 from coordinator.loopback_clients import Clients, client_names
 from coordinator.run_folder import RunFolder
 from edge_client import config as client_config
+from models.spec import ConfigError
 from wire.exit_codes import ExitCode
 
 
@@ -138,3 +139,34 @@ def test_a_run_goes_on_without_a_client_that_it_has_left_out(tmp_path: Path, mon
     assert told[0] == ExitCode.REFUSED
     assert told[1].startswith("client-01 exited with 3")
     clients.stop()
+
+
+def draw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codes: list[int]) -> None:
+    """Let clients' samples be drawn, each time with the next of these exit codes."""
+
+    def run(command: list[str], **how: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess(command, codes.pop(0), stderr="no such part\n")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    config = load(None, [f"run.dir={tmp_path}"])
+    Clients(config, tmp_path, RunFolder.create(config, "20261128-000000"), None).draw()
+
+
+def test_a_process_that_was_killed_as_it_drew_the_samples_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codes = [-9, -15, 0]
+    draw(tmp_path, monkeypatch, codes)
+    assert not codes
+
+
+@pytest.mark.parametrize(
+    ("codes", "told"),
+    [([-9] * 4, "was killed 4 times, the last by SIGKILL; if nobody did that, memory is short"), ([2], "no such part")],
+)
+def test_why_samples_cannot_be_drawn_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codes: list[int], told: str
+) -> None:
+    with pytest.raises(ConfigError, match=told):
+        draw(tmp_path, monkeypatch, codes)
+    assert not codes

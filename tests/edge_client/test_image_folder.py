@@ -51,7 +51,7 @@ def test_what_cannot_be_used_is_counted_and_named(tmp_path: Path) -> None:
     (tmp_path / "dog/empty.jpg").touch()
     data = opened(tmp_path).look()
     assert (len(data.train_y), data.num_skipped) == (1, 7)
-    assert data.notes[1].startswith(f"7 of 8 files in {tmp_path} cannot be used and are left out: ")
+    assert data.notes[1].startswith(f"7 of 8 entries in {tmp_path} cannot be used and are left out: ")
 
 
 def test_what_is_no_file_and_what_may_not_be_looked_into_is_counted_too(

@@ -21,6 +21,7 @@ TORCH_S = 3 * WAIT_S
 """How long a run may take whose clients import torch."""
 
 
+@pytest.mark.slow
 def test_the_examples_run_as_they_stand(tmp_path: Path, processes: Processes) -> None:
     """The first client is the example with the coordinator's key, the others are that with another id and index."""
     keyring = Keyring(tmp_path, map(client_id, range(4)))

@@ -33,7 +33,7 @@ def test_images_that_come_during_a_round_wait_for_the_next_even_if_the_client_is
     coordinator = pairs.serve()
     first, second = pairs.client(0, coordinator.address, data=own), pairs.client(1, coordinator.address)
     first.hear("images: 2 images to train on, 0 to test on; none of b\n")
-    first.hear(r"1 of 3 files in .*images cannot be used and are left out: .*b/broken.jpg: not an image\n")
+    first.hear(r"1 of 3 entries in .*images cannot be used and are left out: .*b/broken.jpg: not an image\n")
     coordinator.hear(f"{FIRST} has 1 samples that it cannot use")
 
     pairs.gates.see("server-echoes")

@@ -153,7 +153,7 @@ def test_a_run_is_stopped_by_its_folder_or_as_the_only_one_that_goes_on_here(pai
     run_id = coordinator.folder.name
     assert stop() == [f"{run_id} is stopped; its outcome: interrupted"]
     assert coordinator.wait() == ExitCode.INTERRUPTED
-    assert stop(coordinator.folder)[-1] == f"{run_id} does not run on this machine; its outcome: interrupted"
+    assert stop(coordinator.folder)[-1] == f"{run_id} was over already; its outcome: interrupted"
     pairs.gates.open(FIRST)
     see_it_finish(pairs, pairs.resume(coordinator), [])
     assert [client.stop() for client in clients] == [ExitCode.INTERRUPTED] * 2

@@ -136,8 +136,18 @@ def test_junk_is_counted_named_and_left_out(tmp_path: Path) -> None:
     loaded = load_dataset(folder(tmp_path))
     assert len(loaded.y) == 1
     assert loaded.classes == ["a"]
-    assert loaded.notes[0].startswith(f"5 of 6 files in {tmp_path} are no images and are left out: ")
+    assert loaded.notes[0].startswith(f"5 of 6 entries in {tmp_path} are no images and are left out: ")
     assert "empty.jpg: empty" in loaded.notes[0]
+
+
+def test_a_link_to_a_folder_is_told_as_its_images_are_left_out(tmp_path: Path) -> None:
+    paint(tmp_path / "elsewhere/1.png")
+    paint(tmp_path / "data/a/1.png")
+    (tmp_path / "data/a/more").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "data/b").symlink_to(tmp_path / "elsewhere")
+    loaded = load_dataset(folder(tmp_path / "data"))
+    assert (loaded.classes, loaded.y.tolist()) == (["a", "b"], [0, 1])
+    assert "a/more: a link to a folder, which is not followed" in loaded.notes[0]
 
 
 def test_a_long_list_of_faults_is_cut_short_but_counted(tmp_path: Path) -> None:
