@@ -26,6 +26,7 @@ from models.settings import (
     NAME_FORM,
     Tables,
     apply_settings,
+    check_owner,
     check_part,
     is_loopback,
     is_plain_name,
@@ -244,6 +245,7 @@ def read(of_file: Tables, settings: Sequence[str], where: str) -> RunConfig:
         ConfigError: see `load`.
     """
     tables = _without_other_methods_keys(of_file, settings)
+    check_owner(tables, RunConfig.__struct_fields__, where)
     config = read_section(RunConfig, tables, where)
     _check_places(config, where)
     _check_parts(config, where)

@@ -16,6 +16,7 @@ from models.nets import NET_NAMES
 from models.settings import (
     ADDRESS_FORM,
     NAME_FORM,
+    check_owner,
     check_part,
     is_loopback,
     is_plain_name,
@@ -142,6 +143,7 @@ def load(path: Path | None, settings: Sequence[str]) -> ClientConfig:
     """
     where = source_of(path, settings)
     tables = read_tables(path, settings)
+    check_owner(tables, ClientConfig.__struct_fields__, where)
     config = read_section(ClientConfig, tables, where)
     _check_identity(config, where)
     _check_source(config.data, where)

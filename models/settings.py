@@ -23,6 +23,18 @@ Tables = dict[str, dict[str, Any]]
 NAME_FORM = "1 to 64 letters, digits or . _ -, all of them ASCII, the first a letter or digit"
 ADDRESS_FORM = "host:port, such as 127.0.0.1:7071"
 
+OF_A_RUN = "a run: `coordinator serve --config FILE` for that run alone, or `coordinator submit` where a service stands"
+OF_A_SERVICE = "a standing coordinator: `coordinator serve --settings FILE`"
+OF_A_CLIENT = "a client: `edge-client run --config FILE`"
+
+OWNERS = {
+    **dict.fromkeys(("run", "method", "round", "evaluation", "wire", "gate", "tasks"), OF_A_RUN),
+    **dict.fromkeys(("privacy", "require", "report", "simulation"), OF_A_RUN),
+    "service": OF_A_SERVICE,
+    **dict.fromkeys(("client", "coordinator", "limits", "schedule"), OF_A_CLIENT),
+}
+"""Whose settings a table is one of; those that several have (`data`, `model`, `training`, `transport`) are left out."""
+
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _ADDRESS = re.compile(r"(\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<host>[^\s/:\[\]]+)):(?P<port>[0-9]{1,5})")
 
@@ -79,6 +91,17 @@ def refusal(where: str, target: str, value: Any, expected: str) -> ConfigError:
     """Return the error for the value of `table.key`, in the form of `read_section`'s own."""
     table, _, key = target.partition(".")
     return ConfigError(f"{where} [{table}]: {key} = {value!r}: expected {expected}")
+
+
+def check_owner(tables: Collection[str], known: Collection[str], where: str) -> None:
+    """Refuse a table that stands in another kind of file, and say which command reads that.
+
+    Raises:
+        ConfigError: as the name says; a table that no file has is left to `read_section`.
+    """
+    for table in tables:
+        if table not in known and table in OWNERS:
+            raise ConfigError(f"{where}: [{table}] belongs to {OWNERS[table]}; known here: {', '.join(known)}")
 
 
 def check_part(target: str, kind: str, name: str, known: Collection[str], where: str) -> None:

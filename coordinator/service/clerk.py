@@ -11,7 +11,7 @@ import msgspec
 
 from coordinator.config import RunConfig, read
 from coordinator.run_folder import RunFolder
-from coordinator.service.hosted import Plan
+from coordinator.service.hosted import Hosted, Plan
 from coordinator.service.orders import Cancel, Done, ListRuns, Resume, Runs, RunState, Stop, Submit
 from coordinator.service.queue import MOST_RUNS, Entry
 from coordinator.service.requirements import count_unmet, unmet
@@ -121,7 +121,8 @@ class Clerk:
         """Say what a run waits for that is not started yet, and which requirement fails on how many clients."""
         guests, most = self._service.foyer.guests, self._service.config.service.max_concurrent_runs
         if len(self._service.hosted) >= most:
-            return f"waiting for another run to end (max_concurrent_runs = {most})"
+            going_on = ", ".join(map(_told_of, self._service.hosted.values()))
+            return f"waiting for another run to end (max_concurrent_runs = {most}): {going_on}"
         num_free = len(self._service.free_for(config))
         fails = count_unmet(config, (guest.device for guest in guests.values()))
         num_busy = sum(self._service.is_busy(guest) and not unmet(config, guest.device) for guest in guests.values())
@@ -131,6 +132,12 @@ class Clerk:
         reasons += [f"{count} without {fault}" for fault, count in sorted(fails.items())]
         here = f"waiting for clients {num_free}/{config.min_available_clients}, {len(guests)} are here"
         return here + (f": {'; '.join(reasons)}" if reasons else "")
+
+
+def _told_of(hosted: Hosted) -> str:
+    """Name a run that goes on, and say what it waits for."""
+    round, waits_for = hosted.where
+    return f"{hosted.run_id} is in round {round}" + (f" ({waits_for})" if waits_for else "")
 
 
 def _facts(folder: RunFolder) -> tuple[str, int, str]:

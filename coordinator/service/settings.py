@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -10,8 +10,8 @@ import msgspec
 from coordinator.config import RunConfig, TransportSection, check_transport
 from coordinator.privacy import require_accounting
 from coordinator.service.queue import RUNS
-from models.settings import read_tables, refusal, source_of
-from models.spec import ConfigError, IntervalSeconds, Positive, Section, read_section
+from models.settings import check_owner, read_tables, refusal, source_of
+from models.spec import IntervalSeconds, Positive, Section, read_section
 
 
 class ServiceSection(Section, frozen=True):
@@ -64,19 +64,9 @@ def load(path: Path | None, settings: Sequence[str]) -> ServiceConfig:
     """
     where = source_of(path, settings)
     tables = read_tables(path, settings)
-    _check_tables(tables, where)
+    check_owner(tables, ServiceConfig.__struct_fields__, where)
     config = read_section(ServiceConfig, tables, where)
     if not config.service.dir:
         raise refusal(where, "service.dir", config.service.dir, "a folder")
     check_transport(config.transport, where)
     return config
-
-
-def _check_tables(tables: Collection[str], where: str) -> None:
-    own = ServiceConfig.__struct_fields__
-    for table in RunConfig.__struct_fields__:
-        if table in tables and table not in own:
-            raise ConfigError(
-                f"{where}: [{table}] belongs to a run: expected --config FILE with `serve`, for that run alone, "
-                "or `coordinator submit` where a service stands"
-            )

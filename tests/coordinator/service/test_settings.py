@@ -12,7 +12,7 @@ from models.spec import ConfigError
 def test_settings_of_a_run_are_sent_where_they_belong(setting: str) -> None:
     table = setting.partition(".")[0]
     with pytest.raises(
-        ConfigError, match=rf"\[{table}\] belongs to a run: expected --config FILE .* `coordinator submit`"
+        ConfigError, match=rf"\[{table}\] belongs to a run: `coordinator serve --config FILE` .* `coordinator submit`"
     ):
         load(None, [setting])
 
