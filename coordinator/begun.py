@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from coordinator.run_folder import RunFolder
+from coordinator.stored_facts import StoredFacts, text_of
 from models.settings import Tables
 from models.spec import ConfigError
 
@@ -43,25 +43,25 @@ Differing = dict[str, tuple[Any, Any]]
 """By `table.key`, the value that a run was begun with and the one that came; None where there is none."""
 
 
-def facts_of(folder: RunFolder) -> dict[str, str]:
-    """Return what the store of a run that begins in this folder is to remember."""
-    return {"run_id": folder.run_id, "settings": json.dumps(folder.read_tables())}
+def texts_of(folder: RunFolder) -> dict[str, str]:
+    """Return what the store of a run that begins in this folder is to remember, as text by name."""
+    return {"run_id": folder.run_id, "settings": text_of(folder.read_tables())}
 
 
-def check_begun(folder: RunFolder, facts: Mapping[str, str]) -> None:
+def check_begun(folder: RunFolder, facts: StoredFacts) -> None:
     """Hold a folder to what its store remembers; one that an older program began remembers nothing.
 
     Raises:
         ConfigError: the folder's name or its `config.toml` is another.
     """
-    run_id = facts.get("run_id", folder.run_id)
+    run_id = facts.run_id or folder.run_id
     if run_id != folder.run_id:
         raise ConfigError(
             f"{folder.path}: expected a folder named {run_id}, the id by which the run's clients keep their states; "
             f"got {folder.run_id}: give it that name, elsewhere if the name is taken"
         )
-    if "settings" in facts:
-        check_same(json.loads(facts["settings"]), folder.read_tables(), str(folder.config_path))
+    if facts.settings is not None:
+        check_same(facts.settings, folder.read_tables(), str(folder.config_path))
 
 
 def check_same(begun: Tables, given: Tables, where: str) -> None:

@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import msgspec
 import numpy as np
 
 from coordinator import commands
 from coordinator import round_events as rounds
-from coordinator.begun import check_begun, facts_of
+from coordinator.begun import check_begun, texts_of
 from coordinator.config import RunConfig
 from coordinator.display import Display
 from coordinator.half import Constant
@@ -27,7 +26,7 @@ from coordinator.since_start import SentConstants
 from coordinator.standing import read_standing, stored_lines
 from coordinator.start import Start
 from coordinator.store import SPILL_BYTES, RoundRecord, Store, StoredUpdate, StoreError
-from coordinator.stored import SENT_CONSTANTS
+from coordinator.stored_facts import SENT_CONSTANTS, text_of
 from coordinator.tally import Refusals
 from coordinator.waiting import Presence
 from models.client_states import drop_states
@@ -78,8 +77,8 @@ class RunRecord:
         self._pending = Pending(self._store, self._in_memory)
         with contextlib.ExitStack() as opened:
             opened.callback(self._store.close)
-            facts = self._store.meta()
-            if "mode" in facts:
+            facts = self._store.facts()
+            if facts.mode:
                 check_begun(folder, facts)
             else:
                 self._put_first(mode, modules, start)
@@ -143,7 +142,7 @@ class RunRecord:
     def _all_have_heard(self) -> bool:
         """Say whether no client waits to hear how the run ended, if it did: only those of `serve` can outlive it."""
         has_ended = self.folder.read_summary().get("outcome") in ("finished", "failed")
-        return has_ended or self._store.meta()["mode"] != "serve"
+        return has_ended or self._store.facts().mode != "serve"
 
     def _put_first(self, mode: str, modules: Path, start: Start | None) -> None:
         """Store what a run must know of itself before anything has happened in it."""
@@ -154,7 +153,7 @@ class RunRecord:
             if start is not None:
                 header, buffer = _state_frames(start.state)
                 self._store.put_start(bytes(header), buffer)
-                self._store.put_meta("start_classes", json.dumps(sorted(start.classes)))
+                self._put_fact("start_classes", sorted(start.classes))
 
     def write_config(self, config: RunConfig) -> None:
         """Write the settings anew, when what they left open is settled; the run goes on with these alone."""
@@ -163,7 +162,7 @@ class RunRecord:
             self._put_begun()
 
     def _put_begun(self) -> None:
-        for key, value in facts_of(self.folder).items():
+        for key, value in texts_of(self.folder).items():
             self._store.put_meta(key, value)
 
     def put_constants(self, constants: Sequence[Constant]) -> asyncio.Future[None]:
@@ -185,35 +184,35 @@ class RunRecord:
 
     def put_sent_constants(self, client: str, sent: SentConstants) -> None:
         """Store what run constants a client was sent: one that has them by now is not sent them again."""
-        self._store.put_meta(f"{SENT_CONSTANTS}{client}", msgspec.json.encode(sent).decode())
+        self._put_fact(f"{SENT_CONSTANTS}{client}", sent)
 
     def put_num_train(self, num_train: int) -> None:
         """Store how many train samples the run had when its first round opened."""
-        self._store.put_meta("num_train", str(num_train))
+        self._put_fact("num_train", num_train)
 
     def put_turned_away(self, counts: Mapping[str, int]) -> None:
         """Store what was turned away at the port, by kind, if that is news."""
         if counts != self._turned_away:
             self._turned_away = dict(counts)
-            self._store.put_meta("turned_away", json.dumps(self._turned_away))
+            self._put_fact("turned_away", self._turned_away)
 
     def put_undelivered(self, counts: Mapping[str, int]) -> None:
         """Store how many messages could not be sent, by client."""
-        self._store.put_meta("undelivered", json.dumps(counts))
+        self._put_fact("undelivered", counts)
 
     def put_refusals(self, misfits: Mapping[str, int], refusals: Refusals) -> None:
         """Store how many updates were refused: of each client for what is in them, and all by kind."""
         with self._store.together():
-            self._store.put_meta("misfits", json.dumps(misfits))
-            self._store.put_meta("refusals", msgspec.json.encode(refusals).decode())
+            self._put_fact("misfits", misfits)
+            self._put_fact("refusals", refusals)
 
     def put_waiting(self, waits_for: Mapping[str, str]) -> None:
         """Store what the clients who do not work now wait for."""
-        self._store.put_meta("waiting", json.dumps(waits_for))
+        self._put_fact("waiting", waits_for)
 
     def put_presence(self, presence: Presence) -> None:
         """Store who is here now, and whom the run waits for."""
-        self._store.put_meta("presence", msgspec.json.encode(presence).decode())
+        self._put_fact("presence", presence)
 
     def put_device(self, client: str, profile: Mapping[str, Any]) -> None:
         """Store what a client says of its device, if that is news."""
@@ -233,7 +232,7 @@ class RunRecord:
 
         def write() -> None:
             if links is not None:
-                self._put_links(links)
+                self._put_fact("links", links)
             self._store.open_exchange(opened.round, opened.exchange, opened.cohort, header, buffer, done)
 
         self._pending.put(write)
@@ -250,8 +249,8 @@ class RunRecord:
         self._store.put_updates([], done)
         return durable
 
-    def _put_links(self, links: StoredLinks) -> None:
-        self._store.put_meta("links", msgspec.json.encode(links).decode())
+    def _put_fact(self, name: str, value: Any) -> None:
+        self._store.put_meta(name, text_of(value))
 
     def _awaitable(self) -> tuple[asyncio.Future[None], Callable[[], None]]:
         """Return a future, which a failing store ends too, and what sets it."""
@@ -304,7 +303,7 @@ class RunRecord:
 
         def close() -> None:
             self._store.close_exchange(round, exchange, header, buffer, lines, call_all(unwritten), clients)
-            self._put_links(links)
+            self._put_fact("links", links)
 
         if with_round:
             self._closing = close
@@ -386,7 +385,7 @@ class RunRecord:
         self._pending.flush()
         names = {**self._peaks, **peaks}
         known = {name: max(peaks.get(name) or 0, self._peaks.get(name) or 0) or None for name in names}
-        self._put_links(ledger.links_at_leaving())
+        self._put_fact("links", ledger.links_at_leaving())
         marks = {"batched": True} if self.is_batched else {}
         self.summary = {**ledger.summary(self.mode, known, versions), **marks, "outcome": outcome, "reason": reason}
         self.folder.write_summary(self.summary)

@@ -12,6 +12,7 @@ from coordinator.begun import check_same, differing
 from coordinator.config import RunConfig, load
 from coordinator.run_folder import RunFolder
 from coordinator.stored import read_facts, reading
+from coordinator.stored_facts import StoredFacts
 from models.settings import Tables
 from models.spec import ConfigError
 
@@ -35,10 +36,10 @@ def take_up(path: Path, mode: str, given: Path | None, settings: Sequence[str]) 
     if folder.read_tables()["run"].get("store") == "memory":
         raise ConfigError(f"--resume {path}: [run] store = 'memory' keeps nothing that a run could go on from")
     facts = _facts(folder)
-    if mode not in GOES_ON_AS[facts["mode"]]:
-        expected = " or ".join(GOES_ON_AS[facts["mode"]])
-        raise ConfigError(f"--resume {path}: a run of {facts['mode']}; expected the command {expected}, got {mode}")
-    modules = given.resolve().parent if given is not None else Path(facts["modules"])
+    if mode not in GOES_ON_AS[facts.mode]:
+        expected = " or ".join(GOES_ON_AS[facts.mode])
+        raise ConfigError(f"--resume {path}: a run of {facts.mode}; expected the command {expected}, got {mode}")
+    modules = given.resolve().parent if given is not None else Path(facts.modules)
     sys.path.append(str(modules))
     config = load(given or folder.config_path, settings, mode)
     check_same(_tables(folder.read_config()), _tables(config), f"--resume {path}")
@@ -54,16 +55,16 @@ def last_run(config: RunConfig, mode: str) -> Path | None:
 
 def _is_of(folder: RunFolder, config: RunConfig, mode: str) -> bool:
     try:
-        return _facts(folder)["mode"] == mode and not differing(_tables(folder.read_config()), _tables(config))
+        return _facts(folder).mode == mode and not differing(_tables(folder.read_config()), _tables(config))
     except ConfigError:
         return False
 
 
-def _facts(folder: RunFolder) -> dict[str, str]:
+def _facts(folder: RunFolder) -> StoredFacts:
     """Return what the run's store says of the run; it may be in use."""
     with reading(folder.store_path) as connection:
         facts = read_facts(connection)
-    if "mode" not in facts:
+    if not facts.mode:
         raise ConfigError(f"{folder.store_path}: the run ended before anything was stored; start it anew")
     return facts
 

@@ -12,7 +12,6 @@ kill leaves one of these:
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -33,8 +32,6 @@ from coordinator.stored import (
     StoredExchange,
     StoredPosition,
     StoredUpdate,
-    read_links,
-    read_sent_constants,
 )
 from coordinator.tally import ClientLine, Cost, ExchangeLine, Refusals, Report, read_line
 from models.methods.api import Method
@@ -106,23 +103,23 @@ def read_standing(store: Store, run_id: str, method: Method, is_encrypted: bool,
         is_encrypted: whether its messages are, which they cost more on the wire for.
         is_told: whether nobody waits to hear of its end, if it is over.
     """
-    meta, found = store.meta(), store.position()
+    facts, found = store.facts(), store.position()
     closed = store.closed_exchanges(found.next_round)
     is_evaluated = any(method.is_evaluation(one.exchange) for one in store.closed_exchanges(found.next_round - 1))
     position = replace(rounds_position(found, closed, is_evaluated), is_told=is_told)
     standing = Standing(
         position=position,
-        constants=[_constant(constant) for constant in store.constants()] if "begun" in meta else None,
-        num_train=int(meta["num_train"]) if "num_train" in meta else None,
-        start_classes=frozenset(json.loads(meta["start_classes"])) if "start_classes" in meta else None,
+        constants=[_constant(constant) for constant in store.constants()] if facts.begun is not None else None,
+        num_train=facts.num_train,
+        start_classes=facts.start_classes,
         start_state=_packed(*found.start_state) if found.start_state else None,
         latest_state=_packed(*found.latest_state) if found.latest_state else None,
-        turned_away=json.loads(meta.get("turned_away", "{}")),
-        undelivered=json.loads(meta.get("undelivered", "{}")),
-        misfits=json.loads(meta.get("misfits", "{}")),
-        refusals=msgspec.json.decode(meta.get("refusals", "{}"), type=Refusals),
-        sent_constants=read_sent_constants(meta),
-        links=read_links(meta),
+        turned_away=facts.turned_away,
+        undelivered=facts.undelivered,
+        misfits=facts.misfits,
+        refusals=facts.refusals,
+        sent_constants=facts.sent_constants,
+        links=facts.links,
         devices=store.devices(),
         announced={client: _ready(header) for client, header in store.clients().items()},
     )

@@ -19,11 +19,10 @@ from coordinator.run_folder import RunFolder
 from coordinator.schema import open_database
 from coordinator.series import gather
 from coordinator.service.queue import service_goes_on
-from coordinator.stored import RoundRecord, read_devices, read_facts, read_links, read_position, read_rounds, reading
+from coordinator.stored import RoundRecord, read_devices, read_facts, read_position, read_rounds, reading
 from coordinator.table import Row, aligned
 from coordinator.tally import RoundLine, read_line
 from coordinator.units import show_accuracy, show_bytes, show_seconds
-from coordinator.waiting import read_presence
 from coordinator.whereabouts import Whereabouts, whereabouts
 from coordinator.wire_bytes import told_of
 from models.spec import ConfigError
@@ -67,15 +66,14 @@ def read_status(path: Path) -> dict[str, Any]:
         devices, facts = read_devices(connection), read_facts(connection)
         accuracy = _latest_accuracy(connection, records)
         opened = position.open_exchange
-        presence = read_presence(facts) if found.process is not None else None
-        waiting = json.loads(facts.get("waiting", "{}"))
-        clients = read_clients(connection, opened, presence, waiting)
+        presence = facts.presence if found.process is not None else None
+        clients = read_clients(connection, opened, presence, facts.waiting)
     last = read_line(records[-1].line) if records else None
     return {
         "run_id": folder.run_id,
         "method": config["method"]["name"],
         "folder": str(path),
-        "mode": facts.get("mode"),
+        "mode": facts.mode or None,
         "state": found.state,
         "outcome": found.outcome or None,
         "reason": found.reason,
@@ -95,11 +93,11 @@ def read_status(path: Path) -> dict[str, Any]:
         "waits_for": _told_by(found, folder) or (presence.waits_for if presence else None),
         "connected": {client: presence.silent_s(client) for client in presence.heard_at_s} if presence else {},
         "seen_s_ago": max(0.0, time.time() - presence.at_s) if presence else None,
-        "waiting": waiting,
-        "turned_away": json.loads(facts.get("turned_away", "{}")),
-        "undelivered": json.loads(facts.get("undelivered", "{}")),
+        "waiting": facts.waiting,
+        "turned_away": facts.turned_away,
+        "undelivered": facts.undelivered,
         "devices": devices,
-        "connections": {client: told_of(link) for client, link in read_links(facts).links.items()},
+        "connections": {client: told_of(link) for client, link in facts.links.links.items()},
     }
 
 

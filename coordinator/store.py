@@ -40,6 +40,7 @@ from coordinator import stored
 from coordinator.buffers import BufferFolder, UpdateKey
 from coordinator.schema import StoreError, explain, lock_store, open_database
 from coordinator.stored import ClosedExchange, RoundRecord, StoredConstant, StoredPosition, StoredUpdate
+from coordinator.stored_facts import StoredFacts
 from coordinator.writer import Callback, Writer
 from wire.tensors import Buffer
 
@@ -199,7 +200,11 @@ class Store:
         self._writer.write(run, on_durable)
 
     def meta(self) -> dict[str, str]:
-        """Return the facts about the run."""
+        """Return the facts about the run, as text by name."""
+        return self._writer.read(stored.read_meta)
+
+    def facts(self) -> StoredFacts:
+        """Return the same as what it says."""
         return self._writer.read(stored.read_facts)
 
     def constants(self) -> list[StoredConstant]:

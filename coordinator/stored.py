@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -12,13 +12,8 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from coordinator.buffers import UpdateKey
-from coordinator.links import StoredLinks
-from coordinator.since_start import SentConstants
-from coordinator.tally import Traffic
+from coordinator.stored_facts import StoredFacts, facts_from
 from models.spec import ConfigError
-
-SENT_CONSTANTS = "constants:"
-"""Begins the key of a fact about the run: what a client was sent, whose id follows."""
 
 
 class StoredState(NamedTuple):
@@ -129,7 +124,7 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
             if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 raise ConfigError(f"{path.parent}: the run has not begun: its store was not finished; start it again")
             yield connection
-    except sqlite3.Error as error:
+    except (sqlite3.Error, msgspec.MsgspecError) as error:
         raise ConfigError(f"{path}: expected the store of a run: {error}") from None
 
 
@@ -166,21 +161,18 @@ def read_rounds(connection: sqlite3.Connection) -> list[RoundRecord]:
     return [RoundRecord(*row) for row in connection.execute(query)]
 
 
-def read_facts(connection: sqlite3.Connection) -> dict[str, str]:
-    """Read what is stored of the run as a whole, by key."""
+def read_meta(connection: sqlite3.Connection) -> dict[str, str]:
+    """Read what is stored of the run as a whole, as text by name."""
     return dict(connection.execute("SELECT key, value FROM meta"))
 
 
-def read_links(facts: Mapping[str, str]) -> StoredLinks:
-    """Return what the kernel had counted when the run was last stored, from the facts about it."""
-    return msgspec.json.decode(facts.get("links", "{}"), type=StoredLinks)
+def read_facts(connection: sqlite3.Connection) -> StoredFacts:
+    """Read the same as what it says.
 
-
-def read_sent_constants(facts: Mapping[str, str]) -> dict[str, SentConstants]:
-    """Return what run constants each client was sent, from the same."""
-    decode = msgspec.json.Decoder(dict[str, Traffic]).decode
-    keys = [key for key in facts if key.startswith(SENT_CONSTANTS)]
-    return {key.removeprefix(SENT_CONSTANTS): decode(facts[key]) for key in keys}
+    Raises:
+        msgspec.MsgspecError: a fact is damaged.
+    """
+    return facts_from(read_meta(connection))
 
 
 def read_announced(connection: sqlite3.Connection) -> list[str]:

@@ -50,11 +50,6 @@ class Presence(msgspec.Struct, frozen=True):
 Put = Callable[[Presence], None]
 
 
-def read_presence(facts: Mapping[str, str]) -> Presence | None:
-    """Return who was here when that was last stored, from the facts about a run; None if it never was."""
-    return msgspec.json.decode(facts["presence"], type=Presence) if "presence" in facts else None
-
-
 class PresenceWatch:
     """Says when who is here is to be stored anew; times that come in are monotonic seconds."""
 

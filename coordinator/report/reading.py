@@ -26,12 +26,12 @@ from coordinator.series import Series, gather
 from coordinator.stored import (
     read_devices,
     read_facts,
-    read_links,
     read_metric_lines,
     read_position,
     read_rounds,
     reading,
 )
+from coordinator.stored_facts import StoredFacts
 from coordinator.summary import PEAKS
 from coordinator.tally import RoundLine, read_line
 from coordinator.whereabouts import whereabouts
@@ -81,7 +81,7 @@ class Accounts(NamedTuple):
 
     rounds: Sequence[str]
     others: Callable[[], Iterator[str]]
-    facts: Mapping[str, str]
+    facts: StoredFacts
     announced: Mapping[str, Ready]
     devices: Mapping[str, Mapping[str, Any]]
     state: PrototypeSet | None
@@ -147,8 +147,11 @@ def _written_accounts(path: Path) -> Accounts:
     def is_round(line: str) -> bool:
         return line.startswith('{"kind":"round"')
 
+    def others() -> Iterator[str]:
+        return (line for line in lines() if not is_round(line))
+
     rounds = [line for line in lines() if is_round(line)]
-    return Accounts(rounds, lambda: (line for line in lines() if not is_round(line)), {}, {}, {}, None, {}, {})
+    return Accounts(rounds, others, StoredFacts(), {}, {}, None, {}, {})
 
 
 def _stored_accounts(connection: sqlite3.Connection) -> Accounts:
@@ -183,11 +186,11 @@ def _announced(connection: sqlite3.Connection) -> Iterator[tuple[str, Ready]]:
 
 def _summary_so_far(folder: RunFolder, accounts: Accounts, classes: Sequence[str]) -> dict[str, Any]:
     """Return what `summary.json` would say if the run ended now; it knows no process's memory."""
-    if accounts.facts.get("modules", "") not in ("", *sys.path):
-        sys.path.append(accounts.facts["modules"])
+    if accounts.facts.modules not in ("", *sys.path):
+        sys.path.append(accounts.facts.modules)
     config = folder.read_config()
     spec = config.unchecked_spec(folder.run_id, classes)
-    ledger = Ledger(spec, methods.find(spec.method), Links(read_links(accounts.facts), lambda route: None))
+    ledger = Ledger(spec, methods.find(spec.method), Links(accounts.facts.links, lambda route: None))
     for client, ready in accounts.announced.items():
         ledger.announce(client, ready)
     for client, profile in accounts.devices.items():
@@ -195,4 +198,4 @@ def _summary_so_far(folder: RunFolder, accounts: Accounts, classes: Sequence[str
     ledger.replay(accounts.others())
     ledger.replay(accounts.rounds)
     unknown = {f"memory.{kind}_peak_rss_bytes": "known when the run ends" for kind in PEAKS}
-    return ledger.summary(accounts.facts.get("mode", "unknown"), {}, {}, unknown)
+    return ledger.summary(accounts.facts.mode or "unknown", {}, {}, unknown)

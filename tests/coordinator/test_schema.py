@@ -11,7 +11,7 @@ import pytest
 
 from coordinator import schema
 from coordinator.store import Store, StoreError
-from coordinator.stored import read_facts, reading
+from coordinator.stored import read_meta, reading
 from models.spec import ConfigError
 from tests.coordinator.stores import call, reopened, run_exchange, unexpected
 
@@ -113,7 +113,7 @@ def test_what_a_killed_process_left_beside_a_store_is_put_into_it(store_path: Pa
     schema.settle(left)
     assert sorted(path.name for path in left.parent.iterdir()) == [left.name, f"{left.name}.lock"]
     with reading(left) as connection:
-        assert read_facts(connection) == {"found": "again"}
+        assert read_meta(connection) == {"found": "again"}
 
 
 def test_a_store_that_was_not_finished_when_its_process_was_killed_is_told_of(store_path: Path) -> None:
