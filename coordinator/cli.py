@@ -193,15 +193,15 @@ def _check_config(args: argparse.Namespace) -> int:
 
 
 def _status(args: argparse.Namespace) -> int:
-    import json
+    from coordinator.status import read_status, watch
+    from coordinator.status_text import format_status, json_status
 
-    from coordinator.status import format_status, read_status, watch
-
+    is_json = args.format == "json"
     if args.watch is not None:
-        watch(args.run_dir, args.format, args.watch, sys.stdout)
-        return ExitCode.FINISHED
-    status = read_status(args.run_dir)
-    print(json.dumps(status, indent=1) if args.format == "json" else format_status(status))
+        watch(args.run_dir, json_status if is_json else format_status, args.watch, sys.stdout)
+    else:
+        status = read_status(args.run_dir)
+        print(json_status(status, indent=1) if is_json else format_status(status))
     return ExitCode.FINISHED
 
 

@@ -15,6 +15,7 @@ from coordinator.report.reading import Run
 from coordinator.report.rendering import ShownFigures, rendered
 from coordinator.report.timeline import AGGREGATE, LINK, MISSING, UNKNOWN, WAIT, Timeline, timeline_of
 from coordinator.series import BAND, median_or_none
+from coordinator.status import Status
 from coordinator.summary import PEAKS
 
 SHOWN_SPANS = (*STAGES[:-1], LINK, UNKNOWN, WAIT, AGGREGATE, MISSING)
@@ -32,7 +33,7 @@ def run_page(run: Run) -> str:
     return rendered("run.html", **_content(run))
 
 
-def live_body(run: Run, status: Mapping[str, Any], log: Sequence[str]) -> str:
+def live_body(run: Run, status: Status, log: Sequence[str]) -> str:
     """Return the same as a part of a page, with what `coordinator status` says and the log's last lines."""
     return rendered("live_body.html", **_content(run), status=status, log=log)
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from coordinator.status import format_status, read_status
+from coordinator.client_phases import ClientStatus
+from coordinator.status import read_status
+from coordinator.status_text import format_status
 from coordinator.waiting import Presence
 from tests.coordinator.report.runs import RecordedRun
-
-NOTHING_CLOSED = dict.fromkeys(("round", "exchange", "status", "train_s", "turnaround_s", "up_bytes", "down_bytes"))
 
 
 class LiveRun(RecordedRun):
@@ -29,14 +28,13 @@ class LiveRun(RecordedRun):
         presence = Presence(at_s, "waits", heard_at_s, frozenset(ready.split()), gone_at_s)
         self.put_fact("presence", msgspec.json.encode(presence).decode())
 
-    def clients(self) -> dict[str, dict[str, Any]]:
+    def clients(self) -> dict[str, ClientStatus]:
         """What the status says of each client."""
-        clients: dict[str, dict[str, Any]] = read_status(self.settle().path)["clients"]
-        return clients
+        return read_status(self.settle().path).clients
 
     def phases(self) -> dict[str, str | None]:
         """What each client does."""
-        return {client: told["phase"] for client, told in self.clients().items()}
+        return {client: told.phase for client, told in self.clients().items()}
 
 
 def test_before_the_first_round_clients_load_and_are_ready(tmp_path: Path) -> None:
@@ -54,8 +52,8 @@ def test_in_a_live_first_round_each_client_has_its_phase_round_and_silence(tmp_p
     run.put_update(1, "ann", b"", b"")
     clients = run.clients()
     assert run.phases() == {"ann": "answered", "bob": "working", "cay": "ready"}
-    assert clients["bob"] == {"phase": "working", "silent_s": 2.0, "in_round": 1, **NOTHING_CLOSED}
-    assert clients["cay"]["in_round"] is None
+    assert clients["bob"] == ClientStatus("working", silent_s=2.0, in_round=1)
+    assert clients["cay"].in_round is None
     lines = [line.split() for line in format_status(read_status(run.folder.path)).splitlines()[-4:]]
     assert lines[0][-3:] == ["phase", "silent", "for"]
     assert lines[1:] == [[name, phase, "2.00", "s"] for name, phase in run.phases().items()]
@@ -69,7 +67,7 @@ def test_who_waits_is_gone_or_has_not_come_back_does_not_work(tmp_path: Path) ->
     run.see("ann", ready="ann")
     assert run.phases() == {"ann": "waiting", "bob": "absent"}
     run.see("ann", ready="ann", gone="bob")
-    assert (run.phases()["bob"], run.clients()["bob"]["silent_s"]) == ("gone", 2.0)
+    assert (run.phases()["bob"], run.clients()["bob"].silent_s) == ("gone", 2.0)
     run.put_update(1, "ann", b"", b"")
     assert run.phases()["ann"] == "answered"
     run.leave()
@@ -88,8 +86,8 @@ def test_of_a_run_that_nobody_has_no_phase_is_known(tmp_path: Path) -> None:
     run.open(1)
     run.see("ann bob")
     run.settle()
-    clients = read_status(run.leave().path)["clients"]
-    assert {name: (told["phase"], told["silent_s"]) for name, told in clients.items()} == {
+    clients = read_status(run.leave().path).clients
+    assert {name: (told.phase, told.silent_s) for name, told in clients.items()} == {
         "ann": (None, None),
         "bob": (None, None),
     }

@@ -17,7 +17,8 @@ from coordinator.links import LinkCounts, StoredLinks
 from coordinator.run_folder import RunFolder
 from coordinator.service.orders import RunState
 from coordinator.service.queue import RUNS, Entry, Queue
-from coordinator.status import CLEAR, format_status, read_status, watch
+from coordinator.status import CLEAR, read_status, watch
+from coordinator.status_text import format_status, json_status
 from models.spec import ConfigError
 from tests.coordinator.report.runs import RecordedRun
 from tests.coordinator.stores import figures, stored_run
@@ -34,11 +35,11 @@ def test_a_run_that_goes_on_says_where_it_is(tmp_path: Path) -> None:
     recorded = RecordedRun(tmp_path)
     status = read_status(recorded.settle().path)
     recorded.leave()
-    assert status["process"] == os.getpid()
-    assert (status["outcome"], status["round"], status["rounds_completed"]) == (None, 3, 2)
-    assert status["accuracy"] == {"head": (2, 37 / 40), "local_prototype": (2, 9 / 10), "anchor": (1, 35 / 40)}
-    assert status["clients"]["ann"]["train_s"] == 0.125
-    assert status["clients"]["bob"]["status"] == "missing"
+    assert status.process == os.getpid()
+    assert (status.outcome, status.round, status.rounds_completed) == (None, 3, 2)
+    assert status.accuracy == {"head": (2, 37 / 40), "local_prototype": (2, 9 / 10), "anchor": (1, 35 / 40)}
+    assert status.clients["ann"].train_s == 0.125
+    assert status.clients["bob"].status == "missing"
 
 
 def test_a_round_that_failed_says_who_answered_and_who_did_not(tmp_path: Path) -> None:
@@ -46,7 +47,7 @@ def test_a_round_that_failed_says_who_answered_and_who_did_not(tmp_path: Path) -
     recorded.fail(3, 20.0)
     status = read_status(recorded.settle().path)
     recorded.leave()
-    told = {client: (line["round"], line["status"]) for client, line in status["clients"].items()}
+    told = {client: (line.round, line.status) for client, line in status.clients.items()}
     assert told == {"ann": (3, "accepted"), "bob": (3, "missing")}
 
 
@@ -54,7 +55,7 @@ def test_a_run_that_was_killed_says_how_it_goes_on(tmp_path: Path) -> None:
     recorded = RecordedRun(tmp_path, mode="serve")
     goes_on = format_status(read_status(recorded.settle().path))
     status = read_status(recorded.leave().path)
-    assert (status["outcome"], status["process"]) == (None, None)
+    assert (status.outcome, status.process) == (None, None)
     told = f"it was killed, or runs elsewhere; to go on: coordinator serve --resume {recorded.folder.path}"
     assert told in format_status(status)
     assert "no process" not in goes_on
@@ -74,7 +75,7 @@ def test_a_run_that_its_service_gave_up_has_no_other_process_to_wait_for(tmp_pat
     folder = stored_run(tmp_path / RUNS, "serve")
     Queue(tmp_path).put(Entry(folder.run_id, "over", "failed", "internal error"))
     status = read_status(folder.path)
-    assert status["outcome"] == "failed"
+    assert status.outcome == "failed"
     told = format_status(status)
     assert "over (failed: internal error)" in told
     assert f"to go on: coordinator resume {folder.run_id}" in told
@@ -86,7 +87,7 @@ def test_a_run_that_failed_says_why_and_how_it_goes_on(tmp_path: Path) -> None:
     reason = "3 rounds failed in a row (max_failed_rounds)"
     folder.write_summary({**folder.read_summary(), "outcome": "failed", "reason": reason})
     status = read_status(folder.path)
-    assert (status["state"], status["reason"]) == ("over", reason)
+    assert (status.state, status.reason) == ("over", reason)
     told = format_status(status)
     assert f"over (failed: {reason})" in told
     assert f"to go on: coordinator serve --resume {folder.path} --set round.max_failed_rounds=N" in told
@@ -105,7 +106,7 @@ def test_a_run_whose_service_was_stopped_in_order_goes_on_with_it(tmp_path: Path
     folder.write_summary(figures(outcome="interrupted", reason="stopped by SIGTERM"))
     Queue(tmp_path).put(Entry(folder.run_id, "running"))
     status = read_status(folder.path)
-    assert (status["state"], status["outcome"]) == ("stopped", None)
+    assert (status.state, status.outcome) == ("stopped", None)
     told = f"no process of this machine has it; its service in {tmp_path}, started again, goes on with it"
     assert told in format_status(status)
     assert "killed" not in format_status(status)
@@ -116,7 +117,7 @@ def test_a_run_that_was_cancelled_before_it_began_is_over(tmp_path: Path) -> Non
     folder.store_path.unlink()
     Queue(tmp_path).put(Entry(folder.run_id, "over", "cancelled"))
     status = read_status(folder.path)
-    assert (status["state"], status["outcome"]) == ("over", "cancelled")
+    assert (status.state, status.outcome) == ("over", "cancelled")
     assert "over (cancelled)" in format_status(status)
     assert f"to go on: coordinator resume {folder.run_id}" in format_status(status)
 
@@ -151,11 +152,11 @@ def test_a_queued_run_waits_in_the_words_of_its_service(
         folder.store_path.unlink()
     folder.write_summary(figures(outcome="interrupted"))
     Queue(tmp_path).put(Entry(folder.run_id, "queued"))
-    assert read_status(folder.path)["waits_for"] is None  # its service does not run
+    assert read_status(folder.path).waits_for is None  # its service does not run
     waiting = RunState(folder.run_id, str(folder.path), "fedproto", "queued", told="waiting for clients 3/10")
     monkeypatch.setattr("coordinator.client_api.state", lambda run_id, service: waiting)
     status = read_status(folder.path)
-    assert (status["state"], status["outcome"], status["rounds_completed"]) == ("queued", None, 0)
+    assert (status.state, status.outcome, status.rounds_completed) == ("queued", None, 0)
     assert format_status(status).splitlines()[0].endswith("fedproto, queued")
     assert "waiting for clients 3/10" in format_status(status).splitlines()
 
@@ -176,7 +177,7 @@ def test_messages_that_could_not_be_delivered_are_told_by_client(tmp_path: Path)
     recorded = RecordedRun(tmp_path)
     recorded.put_fact("undelivered", json.dumps({"bob": 1, "ann": 2}))
     status = read_status(recorded.end().path)
-    assert status["undelivered"] == {"bob": 1, "ann": 2}
+    assert status.undelivered == {"bob": 1, "ann": 2}
     assert "messages not delivered: ann 2, bob 1" in format_status(status).splitlines()
 
 
@@ -192,16 +193,30 @@ def test_a_watched_run_is_told_of_until_it_is_over(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr("coordinator.status.time.sleep", end_after_the_second)
     stream = io.StringIO()
-    watch(path, "json", 0.5, stream)
-    told = [json.loads(line)["outcome"] for line in stream.getvalue().splitlines()]
-    assert told == [None, None, "finished"]
+    watch(path, lambda status: str(status.outcome), 0.5, stream)
+    told = stream.getvalue().splitlines()
+    assert told == ["None", "None", "finished"]
     assert waits == [0.5, 0.5]
 
 
 @pytest.mark.parametrize(("stream", "times"), [(io.StringIO(), 0), (Terminal(), 1)])
 def test_only_a_terminal_is_cleared(tmp_path: Path, stream: io.StringIO, times: int) -> None:
-    watch(RecordedRun(tmp_path).end().path, "text", 1.0, stream)
+    watch(RecordedRun(tmp_path).end().path, format_status, 1.0, stream)
     assert stream.getvalue().count(CLEAR) == times
+
+
+def test_programs_are_told_all_of_it_in_ascii(tmp_path: Path) -> None:
+    recorded = RecordedRun(tmp_path)
+    recorded.put_fact("waiting", json.dumps({"ann": "wärmer weather"}))
+    status = read_status(recorded.end().path)
+    text = json_status(status)
+    assert text.isascii()
+    assert len(text.splitlines()) == 1
+    told = json.loads(text)
+    assert list(told) == list(type(status).__struct_fields__)
+    assert (told["outcome"], told["waiting"]) == ("finished", {"ann": "wärmer weather"})
+    assert told["clients"]["bob"]["status"] == "missing"
+    assert told["accuracy"]["head"] == [2, 37 / 40]
 
 
 def test_no_run_is_one_line(tmp_path: Path) -> None:
@@ -224,7 +239,7 @@ def test_devices_and_their_connections_are_told(tmp_path: Path) -> None:
     recorded.store.put_meta("links", msgspec.json.encode(links).decode())
     status = read_status(recorded.settle().path)
     recorded.leave()
-    assert status["connections"]["ann"]["up_bytes"] == 7168
+    assert status.connections["ann"]["up_bytes"] == 7168
     table = [line.split() for line in format_status(status).splitlines() if line.startswith("  ann")]
     assert ["ann", "7.0", "KiB", "1.0", "KiB", "2", "0", "2.0", "ms"] in table
     assert ["ann", "Jetson", "Nano", "ARM", "none", "4.0", "GiB"] in table
@@ -238,17 +253,18 @@ def test_a_run_that_waits_to_open_says_what_for_and_who_is_there(tmp_path: Path)
     recorded.put_fact("presence", json.dumps(presence))
     status = read_status(recorded.settle().path)
     lines = format_status(status).splitlines()
-    assert (status["waits_for"], list(status["connected"])) == ("waiting for clients 1/2", ["ann", "bob"])
+    assert (status.waits_for, list(status.connected)) == ("waiting for clients 1/2", ["ann", "bob"])
     assert lines[2] == "waiting for clients 1/2"
-    assert status["connected"] == {"ann": 75.0, "bob": 0.0}
-    assert 20 <= status["seen_s_ago"] < 60
+    assert status.connected == {"ann": 75.0, "bob": 0.0}
+    assert status.seen_s_ago is not None
+    assert 20 <= status.seen_s_ago < 60
     assert re.match(r"clients 2\d(\.\d+)? s ago +phase +silent for", lines[-3])
     assert [line.split() for line in lines[-2:]] == [
         ["ann", "ready", "1", "min", "15", "s"],
         ["bob", "loading", "0.0", "ms"],
     ]
     killed = read_status(recorded.leave().path)
-    assert (killed["waits_for"], killed["connected"], killed["seen_s_ago"]) == (None, {}, None)
+    assert (killed.waits_for, killed.connected, killed.seen_s_ago) == (None, {}, None)
 
 
 def test_a_run_in_an_exchange_says_whom_it_waits_for_as_its_process_does_if_there_is_one(tmp_path: Path) -> None:

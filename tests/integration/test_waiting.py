@@ -24,14 +24,14 @@ def test_a_paused_client_stays_in_the_run_and_says_so(pairs: PairsRun) -> None:
     clients[0].send(signal.SIGUSR1)
     coordinator.hear(f"{FIRST} waits for SIGUSR2, as SIGUSR1 paused it\n")
     until(lambda: trainer.status() == psutil.STATUS_STOPPED, "the trainer stands still")
-    until(lambda: FIRST in read_status(coordinator.folder)["waiting"], "the status says who waits")
+    until(lambda: FIRST in read_status(coordinator.folder).waiting, "the status says who waits")
     pairs.gates.open(FIRST)
     clients[0].send(signal.SIGUSR2)
     assert coordinator.wait() == ExitCode.FINISHED
     assert [client.wait() for client in clients] == [ExitCode.FINISHED] * 2
     assert f"{FIRST} is gone: silent" not in coordinator.said
     assert coordinator.summary["global_hash"] == pairs.undisturbed_hashes()
-    assert read_status(coordinator.folder)["waiting"] == {}
+    assert read_status(coordinator.folder).waiting == {}
 
 
 @pytest.mark.slow
@@ -43,7 +43,7 @@ def test_a_paused_client_can_be_stopped(pairs: PairsRun) -> None:
     trainer = client.child("edge_client.trainer")
     until(lambda: trainer.status() == psutil.STATUS_STOPPED, "the trainer stands still")
     assert trainer.nice() == 19
-    until(lambda: FIRST in read_status(coordinator.folder)["connected"], "the status says who is here")
+    until(lambda: FIRST in read_status(coordinator.folder).connected, "the status says who is here")
     assert client.stop() == ExitCode.INTERRUPTED
     coordinator.hear(f"{FIRST} is gone: it left")
     assert coordinator.stop() == second.wait() == ExitCode.INTERRUPTED
