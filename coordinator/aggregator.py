@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from coordinator import commands
 from coordinator.local_half import LocalHalf
-from coordinator.versions import installed_versions
+from coordinator.metrics.versions import installed_versions
 from models.checkpoint import state_hash
 from models.failpoints import reach
 from models.methods.api import RoundFailedError

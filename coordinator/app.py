@@ -17,18 +17,18 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from coordinator.clients.door import Door
+from coordinator.clients.keys import load_keys
 from coordinator.config import RunConfig
 from coordinator.daemon import Coordinator
 from coordinator.display import Display
-from coordinator.door import Door
-from coordinator.keys import load_keys
 from coordinator.loopback_clients import Clients
-from coordinator.privacy import require_accounting
-from coordinator.record import RunRecord
-from coordinator.run_folder import RunFolder
-from coordinator.schema import settle
+from coordinator.metrics.privacy import require_accounting
 from coordinator.start import Start, read_start
-from coordinator.store import StoreError
+from coordinator.store.record import RunRecord
+from coordinator.store.run_folder import RunFolder
+from coordinator.store.schema import settle
+from coordinator.store.store import StoreError
 from coordinator.table import final_table
 from models.data import dataset_classes
 from models.spec import ConfigError, RunSpec

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from coordinator.run_folder import RunFolder
+from coordinator.store.run_folder import RunFolder
 from models.audit import Finding, audit, kept_features
 from models.spec import ConfigError
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from coordinator.config import RunConfig
-    from coordinator.run_folder import RunFolder
+    from coordinator.store.run_folder import RunFolder
 
 
 DASHBOARD = "127.0.0.1:7080"
@@ -243,7 +243,7 @@ def _keys(args: argparse.Namespace) -> int:
     import time
     from pathlib import Path
 
-    from coordinator import keys
+    from coordinator.clients import keys
 
     config, _ = _load(args.config, args.set)
     folder, allow_open = Path(config.transport.keys).expanduser(), args.allow_open_keys

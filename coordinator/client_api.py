@@ -20,9 +20,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from coordinator.holder import holder
+from coordinator.metrics.tally import RoundLine, read_line
 from coordinator.results import Result, Results, read_result
-from coordinator.run_folder import RunFolder
 from coordinator.service.orders import (
     ANSWERS,
     LENGTH,
@@ -41,7 +40,8 @@ from coordinator.service.orders import (
     to_bytes,
 )
 from coordinator.service.queue import FILE
-from coordinator.tally import RoundLine, read_line
+from coordinator.store.holder import holder
+from coordinator.store.run_folder import RunFolder
 from models.settings import read_toml, source_of
 from models.spec import ConfigError
 from wire.errors import EncodeError, WireError

@@ -19,9 +19,9 @@ from collections.abc import Collection, Iterator, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from coordinator.stored import StoredExchange, read_announced
-from coordinator.tally import ClientLine, read_line
-from coordinator.waiting import Presence
+from coordinator.clients.waiting import Presence
+from coordinator.metrics.tally import ClientLine, read_line
+from coordinator.store.stored import StoredExchange, read_announced
 from models.methods.exchange import EVALUATION
 
 

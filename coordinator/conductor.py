@@ -19,11 +19,11 @@ from coordinator.delay import Delay
 from coordinator.exchange import OpenExchange
 from coordinator.gate import Gate
 from coordinator.half import Closing, Constant, Half, RoundUnusableError
-from coordinator.links import StoredLinks
-from coordinator.metrics import Ledger
-from coordinator.record import RunRecord
+from coordinator.metrics.ledger import Ledger
+from coordinator.metrics.links import StoredLinks
 from coordinator.rounds import Rounds
-from coordinator.standing import Standing
+from coordinator.store.record import RunRecord
+from coordinator.store.standing import Standing
 from models.failpoints import reach
 from models.methods.api import Exchange, Method
 from wire.encoding import EMPTY_PACKED, Packed

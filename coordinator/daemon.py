@@ -16,31 +16,31 @@ import msgspec
 from coordinator import round_events as rounds
 from coordinator.acks import Acks
 from coordinator.alarm import Alarm
-from coordinator.awaited import awaited
+from coordinator.clients.awaited import awaited
+from coordinator.clients.door import Arrival, OpenPort
+from coordinator.clients.lobby import Events, Lobby
+from coordinator.clients.movement import tell_movement
+from coordinator.clients.turned_away import TurnedAway
+from coordinator.clients.undelivered import Undelivered
+from coordinator.clients.waiting import Presence, tell_waiting
 from coordinator.conductor import Conductor
 from coordinator.config import RunConfig
-from coordinator.door import Arrival, OpenPort
 from coordinator.exchange import OpenExchange
 from coordinator.gate import Gate
 from coordinator.grants import Grants
 from coordinator.half import ServerHalfError
-from coordinator.links import Links
-from coordinator.lobby import Events, Lobby
 from coordinator.loopback_clients import Clients
-from coordinator.meter import Meter
-from coordinator.metrics import Cost, Ledger
+from coordinator.metrics.ledger import Cost, Ledger
+from coordinator.metrics.links import Links
+from coordinator.metrics.meter import Meter
+from coordinator.metrics.tally import Report
 from coordinator.misfits import Misfits
-from coordinator.movement import tell_movement
-from coordinator.record import RunRecord
 from coordinator.rounds import Rounds
-from coordinator.run_folder import run_token
 from coordinator.server_half import ServerHalf, Spare
-from coordinator.store import StoreError
-from coordinator.tally import Report
+from coordinator.store.record import RunRecord
+from coordinator.store.run_folder import run_token
+from coordinator.store.store import StoreError
 from coordinator.tasks import Tasks
-from coordinator.turned_away import TurnedAway
-from coordinator.undelivered import Undelivered
-from coordinator.waiting import Presence, tell_waiting
 from models import methods
 from models.failpoints import reach
 from models.spec import RunSpec

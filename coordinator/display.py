@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, cast
 
+from coordinator.metrics.tally import RoundView
 from coordinator.outlet import Outlet
-from coordinator.tally import RoundView
 from coordinator.units import show_accuracy, show_bytes, show_seconds
 
 if TYPE_CHECKING:

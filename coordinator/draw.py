@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from coordinator.run_folder import RunFolder
+from coordinator.store.run_folder import RunFolder
 from models.data import load_dataset
 from models.partition import drawn_indices
 from models.spec import ConfigError

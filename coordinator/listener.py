@@ -8,8 +8,8 @@ from typing import Any
 
 import psutil
 
-from coordinator.run_folder import RunFolder
-from coordinator.schema import lock_path
+from coordinator.store.run_folder import RunFolder
+from coordinator.store.schema import lock_path
 from models.settings import is_loopback, split_address
 from models.spec import ConfigError
 

@@ -6,13 +6,13 @@ import functools
 from pathlib import Path
 
 from coordinator.app import RunRequest, coordinate, recorded
+from coordinator.clients.door import Door
+from coordinator.clients.keys import throw_away_keys
 from coordinator.config import FREE_PORT, RunConfig
 from coordinator.daemon import Coordinator
-from coordinator.door import Door
-from coordinator.keys import throw_away_keys
 from coordinator.loopback_clients import Clients, client_names
-from coordinator.record import RunRecord
-from coordinator.run_folder import RunFolder
+from coordinator.store.record import RunRecord
+from coordinator.store.run_folder import RunFolder
 from models.settings import is_loopback, split_address
 from models.spec import ConfigError, RunSpec
 from wire.exit_codes import ExitCode

@@ -19,9 +19,9 @@ from pathlib import Path
 
 import tomli_w
 
+from coordinator.clients.keys import ThrowAwayKeys
 from coordinator.config import RunConfig
-from coordinator.keys import ThrowAwayKeys
-from coordinator.run_folder import RunFolder
+from coordinator.store.run_folder import RunFolder
 from models.spec import ConfigError
 from wire.exit_codes import ExitCode
 from wire.sockets.child import LAST_LINES

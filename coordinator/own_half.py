@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from coordinator.half import Aggregate, Closing, Constant, RoundUnusableError
 from coordinator.local_half import LocalHalf
-from coordinator.versions import installed_versions
+from coordinator.metrics.versions import installed_versions
 from models.checkpoint import state_hash
 from models.methods.api import RoundFailedError
 from models.spec import RunSpec

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from coordinator.run_folder import RunFolder
+from coordinator.store.run_folder import RunFolder
 from coordinator.table import Row, aligned
 from coordinator.units import show_accuracy, show_bytes
 from coordinator.whereabouts import whereabouts

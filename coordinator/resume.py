@@ -8,11 +8,11 @@ from pathlib import Path
 
 import msgspec
 
-from coordinator.begun import check_same, differing
 from coordinator.config import RunConfig, load
-from coordinator.run_folder import RunFolder
-from coordinator.stored import read_facts, reading
-from coordinator.stored_facts import StoredFacts
+from coordinator.store.begun import check_same, differing
+from coordinator.store.run_folder import RunFolder
+from coordinator.store.stored import read_facts, reading
+from coordinator.store.stored_facts import StoredFacts
 from models.settings import Tables
 from models.spec import ConfigError
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from coordinator.tally import RoundLine
+from coordinator.metrics.tally import RoundLine
 
 
 def simulated_times(rounds: Sequence[RoundLine], best_round: int | None) -> dict[str, Any]:

@@ -21,14 +21,14 @@ from coordinator.config import RunConfig
 from coordinator.gate import Gate
 from coordinator.half import Constant, ServerHalfError
 from coordinator.loopback_clients import client_names
-from coordinator.metrics import Cost, Ledger
+from coordinator.metrics.ledger import Cost, Ledger
+from coordinator.metrics.tally import Report
 from coordinator.misfits import Misfits
 from coordinator.own_half import OwnHalf
-from coordinator.record import RunRecord
 from coordinator.rounds import Rounds
-from coordinator.run_folder import RunFolder, run_token
-from coordinator.store import StoreError
-from coordinator.tally import Report
+from coordinator.store.record import RunRecord
+from coordinator.store.run_folder import RunFolder, run_token
+from coordinator.store.store import StoreError
 from coordinator.virtual.clients import Assignment, Done
 from coordinator.virtual.clock import Arrival, SimulatedClock
 from coordinator.virtual.fleet import Fleet, Trip

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from coordinator.metrics import Ledger
-from coordinator.run_folder import RunFolder
+from coordinator.metrics.ledger import Ledger
+from coordinator.store.run_folder import RunFolder
 from models.methods import find
 from models.spec import ConfigError, RunSpec
 from wire.encoding import Packed, pack

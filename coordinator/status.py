@@ -14,13 +14,13 @@ import msgspec
 
 from coordinator import client_api
 from coordinator.client_phases import ClientStatus, read_clients
-from coordinator.run_folder import RunFolder
-from coordinator.schema import open_database
-from coordinator.series import gather
-from coordinator.stored import RoundRecord, read_devices, read_facts, read_position, read_rounds, reading
-from coordinator.tally import RoundLine, read_line
+from coordinator.metrics.series import gather
+from coordinator.metrics.tally import RoundLine, read_line
+from coordinator.metrics.wire_bytes import told_of
+from coordinator.store.run_folder import RunFolder
+from coordinator.store.schema import open_database
+from coordinator.store.stored import RoundRecord, read_devices, read_facts, read_position, read_rounds, reading
 from coordinator.whereabouts import State, Whereabouts, whereabouts
-from coordinator.wire_bytes import told_of
 from models.spec import ConfigError
 
 CLEAR = "\x1b[H\x1b[2J"

@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from coordinator.client_phases import ClientStatus
-from coordinator.device import read_device
-from coordinator.run_folder import RunFolder
+from coordinator.clients.device import read_device
 from coordinator.service.queue import service_goes_on
 from coordinator.status import Status
+from coordinator.store.run_folder import RunFolder
 from coordinator.table import Row, aligned
 from coordinator.units import show_accuracy, show_bytes, show_seconds
 

@@ -10,9 +10,9 @@ import psutil
 
 from coordinator import client_api
 from coordinator.config import RunSection
-from coordinator.holder import holder
-from coordinator.run_folder import RunFolder
 from coordinator.service.queue import RUNS, Queue, service_goes_on
+from coordinator.store.holder import holder
+from coordinator.store.run_folder import RunFolder
 from coordinator.whereabouts import whereabouts
 from models.spec import ConfigError
 from wire.exit_codes import ExitCode

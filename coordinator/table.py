@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from coordinator.figures import Figures
-from coordinator.summary import PEAKS
+from coordinator.metrics.figures import Figures
+from coordinator.metrics.summary import PEAKS
 from coordinator.units import show_accuracy, show_bytes, show_count, show_joules, show_mebibytes, show_seconds
 
 WIDTH = 100

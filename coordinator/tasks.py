@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from coordinator.conductor import Conductor
 from coordinator.config import TransportSection
-from coordinator.metrics import Cost
+from coordinator.metrics.ledger import Cost
 from coordinator.rounds import Rounds
 from wire.encoding import Frames, encode
 from wire.messages import Task

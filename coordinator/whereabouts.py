@@ -17,9 +17,9 @@ from typing import Any, Literal, NamedTuple
 
 import psutil
 
-from coordinator.holder import holder
-from coordinator.run_folder import RunFolder
 from coordinator.service.queue import Entry, Queue, queue_of
+from coordinator.store.holder import holder
+from coordinator.store.run_folder import RunFolder
 
 State = Literal["queued", "running", "stopped", "unfinished", "over"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from coordinator.dashboard.live import LiveRun
 from coordinator.dashboard.web import make_app
-from coordinator.run_folder import RunFolder
+from coordinator.store.run_folder import RunFolder
 
 NICENESS = 19
 """The run goes first."""

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from coordinator.report.page import live_body
 from coordinator.report.reading import Run, read_run
-from coordinator.run_folder import RunFolder
 from coordinator.status import read_status
+from coordinator.store.run_folder import RunFolder
 from wire.sockets.log import last_lines
 
 CHECK_EVERY_S = 1.0

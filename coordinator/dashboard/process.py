@@ -13,7 +13,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from coordinator.run_folder import RunFolder
+from coordinator.store.run_folder import RunFolder
 from models.settings import is_loopback, split_address
 from models.spec import ConfigError
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from coordinator.report.command import leave_behind
-from coordinator.run_folder import RunFolder
+from coordinator.store.run_folder import RunFolder
 
 if __name__ == "__main__":
     for line in leave_behind(RunFolder.open(Path(sys.argv[1])), sys.argv[2:]):

@@ -13,7 +13,7 @@ from coordinator.report.numbers import to_csv, to_json
 from coordinator.report.page import run_page
 from coordinator.report.reading import Run, read_run
 from coordinator.results import Results, read_result
-from coordinator.run_folder import RunFolder, write_whole
+from coordinator.store.run_folder import RunFolder, write_whole
 from models.spec import ConfigError
 from wire.exit_codes import ExitCode
 

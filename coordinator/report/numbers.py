@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
+from coordinator.metrics.series import KINDS, Flow
 from coordinator.report.reading import Run
-from coordinator.series import KINDS, Flow
 
 ROUND_FIGURES = (
     "status", "reason", "round_s", "coordination_s", "simulated_at_s", "num_accepted", "ok", "failed", "late",

@@ -6,17 +6,17 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coordinator.device import read_device
-from coordinator.durations import STAGES
-from coordinator.footprint import PEAKS as PEAKS_OF_CLIENTS
+from coordinator.clients.device import read_device
+from coordinator.metrics.durations import STAGES
+from coordinator.metrics.footprint import PEAKS as PEAKS_OF_CLIENTS
+from coordinator.metrics.series import BAND, median_or_none
+from coordinator.metrics.summary import PEAKS
 from coordinator.report import plots
 from coordinator.report.prototype_map import plane_of
 from coordinator.report.reading import Run
 from coordinator.report.rendering import ShownFigures, rendered
 from coordinator.report.timeline import AGGREGATE, LINK, MISSING, UNKNOWN, WAIT, Timeline, timeline_of
-from coordinator.series import BAND, median_or_none
 from coordinator.status import Status
-from coordinator.summary import PEAKS
 
 SHOWN_SPANS = (*STAGES[:-1], LINK, UNKNOWN, WAIT, AGGREGATE, MISSING)
 """What a timeline's legend names."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from coordinator.metrics.series import KINDS, PARTS, Point, Series
 from coordinator.report.chart import (
     BYTES,
     SECONDS,
@@ -21,7 +22,6 @@ from coordinator.report.chart import (
 )
 from coordinator.report.prototype_map import Plane
 from coordinator.report.timeline import COORDINATION, takes_of
-from coordinator.series import KINDS, PARTS, Point, Series
 from coordinator.units import show_accuracy, show_bytes, show_mebibytes, show_seconds
 
 NUM_STYLES = 8

@@ -18,12 +18,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from coordinator.commands import COMMANDS
-from coordinator.links import Links
-from coordinator.metrics import Ledger
+from coordinator.metrics.ledger import Ledger
+from coordinator.metrics.links import Links
+from coordinator.metrics.series import Series, gather
+from coordinator.metrics.summary import PEAKS
+from coordinator.metrics.tally import RoundLine, read_line
 from coordinator.report.prototype_map import PrototypeSet, of_file, of_frames
-from coordinator.run_folder import RunFolder
-from coordinator.series import Series, gather
-from coordinator.stored import (
+from coordinator.store.run_folder import RunFolder
+from coordinator.store.stored import (
     read_devices,
     read_facts,
     read_metric_lines,
@@ -31,9 +33,7 @@ from coordinator.stored import (
     read_rounds,
     reading,
 )
-from coordinator.stored_facts import StoredFacts
-from coordinator.summary import PEAKS
-from coordinator.tally import RoundLine, read_line
+from coordinator.store.stored_facts import StoredFacts
 from coordinator.whereabouts import whereabouts
 from models import methods
 from models.settings import Tables

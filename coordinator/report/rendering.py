@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from coordinator.figures import Figures, Path
+from coordinator.metrics.figures import Figures, Path
 from coordinator.units import (
     show_accuracy,
     show_bytes,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from coordinator.durations import STAGES
-from coordinator.series import PARTS, Series
-from coordinator.tally import ClientLine, ExchangeLine, RoundLine
+from coordinator.metrics.durations import STAGES
+from coordinator.metrics.series import PARTS, Series
+from coordinator.metrics.tally import ClientLine, ExchangeLine, RoundLine
 
 LINK, WAIT, AGGREGATE, MISSING, COORDINATION = "link and queue", "wait", "aggregate", "no update", "coordination"
 UNKNOWN = "not told"

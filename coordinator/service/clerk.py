@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from coordinator.config import RunConfig, read
-from coordinator.run_folder import RunFolder
 from coordinator.service.hosted import Hosted, Plan
 from coordinator.service.orders import Cancel, Done, ListRuns, Resume, Runs, RunState, Stop, Submit
 from coordinator.service.queue import MOST_RUNS, Entry
 from coordinator.service.requirements import count_unmet, unmet
+from coordinator.store.run_folder import RunFolder
 from models.data import dataset_classes
 from models.spec import ConfigError, read_section
 from wire.messages import Message

@@ -90,7 +90,7 @@ def stand(args: argparse.Namespace) -> int:
     """Run a standing coordinator."""
     from pathlib import Path
 
-    from coordinator.keys import load_keys
+    from coordinator.clients.keys import load_keys
     from coordinator.service.daemon import run
     from coordinator.service.settings import load
 
@@ -124,7 +124,7 @@ def _runs(args: argparse.Namespace) -> int:
 def _log(args: argparse.Namespace) -> int:
     import time
 
-    from coordinator.run_folder import RunFolder
+    from coordinator.store.run_folder import RunFolder
     from coordinator.whereabouts import whereabouts
 
     folder, log = RunFolder.open(args.run_dir), None

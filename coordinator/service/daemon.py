@@ -22,13 +22,12 @@ import traceback
 from pathlib import Path
 
 from coordinator.app import end_by
+from coordinator.clients.device import data_index
+from coordinator.clients.door import Arrival, Door
+from coordinator.clients.foyer import Events, Foyer, Guest
+from coordinator.clients.keys import Keys
+from coordinator.clients.turned_away import TurnedAway
 from coordinator.config import RunConfig
-from coordinator.device import data_index
-from coordinator.door import Arrival, Door
-from coordinator.foyer import Events, Foyer, Guest
-from coordinator.keys import Keys
-from coordinator.run_folder import RunFolder, run_token
-from coordinator.schema import lock_store, settle
 from coordinator.service.clerk import Clerk
 from coordinator.service.desk import Desk
 from coordinator.service.hosted import Hosted, Plan
@@ -36,8 +35,9 @@ from coordinator.service.queue import FILE, Entry, Queue
 from coordinator.service.requirements import unmet
 from coordinator.service.settings import ServiceConfig
 from coordinator.service.spare import SpareAggregator
-from coordinator.store import StoreError
-from coordinator.turned_away import TurnedAway
+from coordinator.store.run_folder import RunFolder, run_token
+from coordinator.store.schema import lock_store, settle
+from coordinator.store.store import StoreError
 from models.spec import ConfigError
 from wire.encoding import encode
 from wire.exit_codes import ExitCode

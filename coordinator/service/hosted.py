@@ -11,16 +11,16 @@ from pathlib import Path
 
 import msgspec
 
+from coordinator.clients.door import Arrival, OnArrival, OnBarred, OnEnded, Port
+from coordinator.clients.foyer import Guest
+from coordinator.clients.turned_away import TurnedAway
 from coordinator.config import RunConfig
 from coordinator.daemon import Coordinator
 from coordinator.display import Display
-from coordinator.door import Arrival, OnArrival, OnBarred, OnEnded, Port
-from coordinator.foyer import Guest
-from coordinator.record import RunRecord
-from coordinator.run_folder import RunFolder
 from coordinator.server_half import Spare
 from coordinator.service.settings import ServiceConfig
-from coordinator.turned_away import TurnedAway
+from coordinator.store.record import RunRecord
+from coordinator.store.run_folder import RunFolder
 from models.data import dataset_classes
 from models.settings import source_of
 from models.spec import RunSpec

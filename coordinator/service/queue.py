@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from coordinator.run_folder import RunFolder, write_whole
+from coordinator.store.run_folder import RunFolder, write_whole
 from models.spec import ConfigError, nearest
 
 FILE = "queue.json"

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from coordinator.clients.device import data_index
 from coordinator.config import RunConfig
-from coordinator.device import data_index
 
 MEBIBYTE = 1 << 20
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from coordinator.config import RunConfig, TransportSection, check_transport
-from coordinator.privacy import require_accounting
+from coordinator.metrics.privacy import require_accounting
 from coordinator.service.queue import RUNS
 from models.settings import check_owner, read_tables, refusal, source_of
 from models.spec import IntervalSeconds, Positive, Section, read_section

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from typing import NamedTuple
 
-from coordinator.tally import Cost, Report
+from coordinator.metrics.tally import Cost, Report
 from wire.encoding import Packed
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from coordinator.byte_prediction import train_counts
+from coordinator.metrics.byte_prediction import train_counts
 from coordinator.virtual.profiles import Profile
 from models import seeding
 from models.spec import RunSpec

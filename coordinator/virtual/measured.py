@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 
 from coordinator.config import RunConfig
-from coordinator.run_folder import RunFolder
-from coordinator.tally import ClientLine, Line, RoundLine, read_line
+from coordinator.metrics.tally import ClientLine, Line, RoundLine, read_line
+from coordinator.store.run_folder import RunFolder
 from coordinator.virtual.fleet import num_trained
 from coordinator.virtual.profiles import Profile
 from models import methods

@@ -10,7 +10,7 @@ import msgspec
 from coordinator.config import RunConfig
 from coordinator.half import Constant
 from coordinator.loopback_clients import client_names
-from coordinator.run_folder import RunFolder, run_token
+from coordinator.store.run_folder import RunFolder, run_token
 from coordinator.virtual.clients import Setup
 from coordinator.virtual.commands import Begin
 from coordinator.virtual.held import HeldClients

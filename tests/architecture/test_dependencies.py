@@ -18,8 +18,9 @@ SMALL_HOUSE = (
     "wire/__init__.py", "wire/payload.py", "wire/messages.py",
     "wire/sockets/__init__.py", "wire/sockets/zeromq.py", "wire/sockets/child.py",
     "models/__init__.py", "models/training.py",
-    "coordinator/__init__.py", "coordinator/rounds.py", "coordinator/membership.py", "coordinator/grants.py",
-    "coordinator/store.py", "edge_client/__init__.py", "edge_client/session.py", "edge_client/link.py",
+    "coordinator/__init__.py", "coordinator/rounds.py", "coordinator/grants.py", "coordinator/store/__init__.py",
+    "coordinator/clients/__init__.py", "coordinator/clients/membership.py",
+    "edge_client/__init__.py", "edge_client/session.py", "edge_client/link.py",
     "edge_client/reconnect.py", "edge_client/waiting.py",
 )  # fmt: skip
 """The least tree that the contracts can be run on."""
@@ -29,7 +30,7 @@ ALLOWED = {
     "wire/sockets/zeromq.py": "import zmq.asyncio, wire.sockets.child",
     "models/training.py": "import pathlib\nfrom wire.payload import Payload",
     "coordinator/rounds.py": "import math, wire.messages",
-    "coordinator/store.py": "import sqlite3, time, wire.sockets, coordinator.rounds, models.training",
+    "coordinator/store/__init__.py": "import sqlite3, time, wire.sockets, coordinator.rounds, models.training",
     "edge_client/session.py": "import wire.messages",
 }
 
@@ -37,14 +38,14 @@ BREACHES = [
     ("d1", "wire/messages.py", "from models.training import loop"),
     ("d1", "wire/sockets/__init__.py", "import coordinator"),
     ("d1-zmq", "wire/payload.py", "import zmq"),
-    ("d1-zmq", "coordinator/store.py", "from zmq.auth import load_certificate"),
+    ("d1-zmq", "coordinator/store/__init__.py", "from zmq.auth import load_certificate"),
     ("d2", "models/training.py", "import wire.messages"),
     ("d2", "models/training.py", "import coordinator.store"),
     ("d2", "models/training.py", "def late():\n    import sqlite3"),
-    ("d3", "coordinator/store.py", "import edge_client.session"),
+    ("d3", "coordinator/store/__init__.py", "import edge_client.session"),
     ("d3", "edge_client/session.py", "from coordinator import rounds"),
     ("d5", "coordinator/rounds.py", "from time import monotonic"),
-    ("d5", "coordinator/membership.py", "import coordinator.store"),
+    ("d5", "coordinator/clients/membership.py", "import coordinator.store"),
     ("d5", "coordinator/grants.py", "def late():\n    import threading"),
     ("d5", "edge_client/session.py", "import wire.sockets"),
     ("d5", "edge_client/reconnect.py", "from os import urandom"),

@@ -23,14 +23,17 @@ def present(package: Path) -> set[str]:
     return modules | {f"{path.parent.name}/" for path in package.glob("*/__init__.py")}
 
 
-@pytest.mark.parametrize("package", ["coordinator", "edge_client", "models"])
+FOLDERS = [f"coordinator/{folder}" for folder in ("clients", "store", "metrics")]
+
+
+@pytest.mark.parametrize("package", ["coordinator", *FOLDERS, "edge_client", "models"])
 def test_a_map_names_all_that_is_there(package: str) -> None:
     names = named(ROOT / package)
     missing = [each for each in present(ROOT / package) if not any(fnmatch(each, name) for name in names)]
     assert sorted(missing) == []
 
 
-@pytest.mark.parametrize("package", ["coordinator", "edge_client"])
+@pytest.mark.parametrize("package", ["coordinator", *FOLDERS, "edge_client"])
 def test_a_map_names_nothing_else(package: str) -> None:
     folder = ROOT / package
     assert named(folder) - present(folder) == set()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import zmq
 
-from coordinator.keys import init
+from coordinator.clients.keys import init
 from tests.benchmarks import job
 from tests.benchmarks.figure import Figure
 from wire.encoding import decode

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from coordinator.metrics import Cost, Ledger
-from coordinator.tally import Report
+from coordinator.metrics.ledger import Cost, Ledger
+from coordinator.metrics.tally import Report
 from models.methods.api import Exchange, Method
 from models.spec import DataConfig, EvaluationConfig, ModelConfig, RunSpec, Section, TrainingConfig, WireConfig
 from wire.messages import Evaluation, Ready

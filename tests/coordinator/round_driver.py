@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from coordinator.awaited import awaited
+from coordinator.clients.awaited import awaited
 from coordinator.round_events import (
     Aggregated,
     ClientReady,

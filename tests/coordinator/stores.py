@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.config import load
-from coordinator.run_folder import RunFolder
-from coordinator.store import SPILL_BYTES, RoundRecord, Store, StoredPosition, StoredUpdate, StoreError
+from coordinator.store.run_folder import RunFolder
+from coordinator.store.store import SPILL_BYTES, RoundRecord, Store, StoredPosition, StoredUpdate, StoreError
 
 WAIT_S = 20.0
 LARGE = bytes(range(256)) * (SPILL_BYTES // 256) + b"!"

@@ -13,8 +13,8 @@ import pytest
 
 from coordinator.app import RunRequest, recorded
 from coordinator.config import load
-from coordinator.record import RunRecord
-from coordinator.run_folder import RunFolder
+from coordinator.store.record import RunRecord
+from coordinator.store.run_folder import RunFolder
 from models.spec import RunSpec
 from tests.coordinator.report.runs import RecordedRun
 from wire.exit_codes import ExitCode

@@ -8,7 +8,7 @@ import pytest
 
 from coordinator import cli, config
 from coordinator.audit import audit_run, format_audit
-from coordinator.run_folder import RunFolder
+from coordinator.store.run_folder import RunFolder
 from models.audit import keep_features
 from models.spec import ConfigError
 

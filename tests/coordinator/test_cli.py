@@ -12,7 +12,7 @@ import pytest
 
 from coordinator import cli
 from coordinator.config import FREE_PORT, RunConfig, load
-from coordinator.run_folder import RunFolder
+from coordinator.store.run_folder import RunFolder
 from tests.coordinator.stores import stored_run
 from wire.exit_codes import ExitCode
 from wire.version import PROTOCOL_VERSION

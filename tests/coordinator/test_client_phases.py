@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 
 from coordinator.client_phases import ClientStatus
+from coordinator.clients.waiting import Presence
 from coordinator.status import read_status
 from coordinator.status_text import format_status
-from coordinator.waiting import Presence
 from tests.coordinator.report.runs import RecordedRun
 
 

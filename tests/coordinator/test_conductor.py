@@ -13,11 +13,11 @@ from coordinator import conductor as conductor_module
 from coordinator import round_events as rounds
 from coordinator.conductor import Conductor
 from coordinator.half import Aggregate, Closing, Half, ServerHalfError
-from coordinator.links import StoredLinks
-from coordinator.record import RunRecord
+from coordinator.metrics.links import StoredLinks
 from coordinator.rounds import Rounds
+from coordinator.store.record import RunRecord
 from tests.coordinator.accounting import READY, TWO
-from tests.coordinator.test_metrics_wire import Kernel
+from tests.coordinator.metrics.test_ledger_wire import Kernel
 from wire.encoding import Packed
 
 NOTHING = Packed([], {}, b"")

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from coordinator import daemon
+from coordinator.clients.door import Arrival, OnArrival
 from coordinator.config import load
 from coordinator.display import Display
-from coordinator.door import Arrival, OnArrival
 from coordinator.half import Constant
-from coordinator.record import RunRecord
-from coordinator.run_folder import RunFolder
+from coordinator.store.record import RunRecord
+from coordinator.store.run_folder import RunFolder
 from wire.encoding import Frames, Packed, decode, pack
 from wire.exit_codes import ExitCode
 from wire.limits import DEFAULT_MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES

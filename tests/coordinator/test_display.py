@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.display import Display, round_line
-from coordinator.tally import RoundView
+from coordinator.metrics.tally import RoundView
 
 VIEW = RoundView(
     round=3,

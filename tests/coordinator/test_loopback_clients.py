@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from coordinator.clients.keys import ThrowAwayKeys, throw_away_keys
 from coordinator.config import load
-from coordinator.keys import ThrowAwayKeys, throw_away_keys
 from coordinator.loopback_clients import Clients, client_names
-from coordinator.run_folder import RunFolder
+from coordinator.store.run_folder import RunFolder
 from edge_client import config as client_config
 from models.spec import ConfigError
 from wire.exit_codes import ExitCode

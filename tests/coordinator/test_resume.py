@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.begun import CHANGEABLE
 from coordinator.config import load
 from coordinator.resume import last_run, take_up
-from coordinator.run_folder import RunFolder
-from coordinator.store import Store
+from coordinator.store.begun import CHANGEABLE
+from coordinator.store.run_folder import RunFolder
+from coordinator.store.store import Store
 from models.spec import ConfigError
 from tests.coordinator.stores import call, figures, stored_run, unexpected
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from coordinator.metrics.series import Point, Series
+from coordinator.metrics.tally import Refusals, RoundLine, Traffic
 from coordinator.report.plots import accuracy_by_simulated_time
-from coordinator.series import Point, Series
 from coordinator.simulated_time import simulated_times
-from coordinator.tally import Refusals, RoundLine, Traffic
 
 
 def round_line(round: int, simulated_at_s: float | None) -> RoundLine:

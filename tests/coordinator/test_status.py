@@ -13,12 +13,12 @@ import msgspec
 import pytest
 
 from coordinator.config import load
-from coordinator.links import LinkCounts, StoredLinks
-from coordinator.run_folder import RunFolder
+from coordinator.metrics.links import LinkCounts, StoredLinks
 from coordinator.service.orders import RunState
 from coordinator.service.queue import RUNS, Entry, Queue
 from coordinator.status import CLEAR, read_status, watch
 from coordinator.status_text import format_status, json_status
+from coordinator.store.run_folder import RunFolder
 from models.spec import ConfigError
 from tests.coordinator.report.runs import RecordedRun
 from tests.coordinator.stores import figures, stored_run

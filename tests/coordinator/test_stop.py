@@ -9,9 +9,9 @@ import pytest
 
 from coordinator import cli
 from coordinator.config import load
-from coordinator.run_folder import RunFolder
 from coordinator.service.queue import Entry, Queue
 from coordinator.stop import only_run
+from coordinator.store.run_folder import RunFolder
 from models.spec import ConfigError
 from tests.coordinator.report.runs import RecordedRun
 from tests.coordinator.stores import figures, stored_run

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.run_folder import RunFolder
 from coordinator.service.queue import RUNS, Entry, Queue
+from coordinator.store.run_folder import RunFolder
 from coordinator.whereabouts import whereabouts
 from tests.coordinator.report.runs import RecordedRun
 from tests.coordinator.stores import figures, stored_run

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.enrolment import read_entries
+from coordinator.clients.enrolment import read_entries
 from edge_client.config import load
 from edge_client.keys import SECRET_FILE
 from wire.exit_codes import ExitCode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coordinator.device import read_device
+from coordinator.clients.device import read_device
 from edge_client.device import gpu, has_unified_memory, host, installed, profile
 
 

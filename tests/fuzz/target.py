@@ -10,10 +10,10 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from coordinator.clients.door import Arrival
+from coordinator.clients.lobby import Events, Lobby
 from coordinator.config import GateSection
-from coordinator.door import Arrival
 from coordinator.gate import Gate
-from coordinator.lobby import Events, Lobby
 from models import methods
 from tests.coordinator.hall import SPEC
 from wire.encoding import Packed, decode, unpack

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from coordinator import keys
-from coordinator.enrolment import Entry, write_entries
+from coordinator.clients import keys
+from coordinator.clients.enrolment import Entry, write_entries
 from wire.sockets.keys import KeyPair, make_pair, read_secret, write_secret
 
 

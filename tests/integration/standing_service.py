@@ -8,8 +8,8 @@ from typing import Any
 import tomli_w
 
 from coordinator import client_api
-from coordinator.run_folder import RunFolder
 from coordinator.service.orders import RunState
+from coordinator.store.run_folder import RunFolder
 from tests.integration.pairs_run import PairsRun
 from tests.integration.processes import WAIT_S, Process, until
 

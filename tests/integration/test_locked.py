@@ -7,8 +7,8 @@ import stat
 import time
 from pathlib import Path
 
-from coordinator import keys
-from coordinator.enrolment import Entry, read_entries, write_entries
+from coordinator.clients import keys
+from coordinator.clients.enrolment import Entry, read_entries, write_entries
 from tests.integration.pairs_run import PairsRun
 from tests.integration.processes import Process
 from tests.integration.served_run import client_id

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.run_folder import RunFolder
+from coordinator.store.run_folder import RunFolder
 from tests.integration.pairs_run import Counted, PairsRun
 from tests.integration.processes import Processes, booked
 from tests.integration.served_run import client_id

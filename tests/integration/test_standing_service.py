@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from coordinator import client_api
+from coordinator.metrics.tally import RoundLine
 from coordinator.service.orders import RunState
-from coordinator.tally import RoundLine
 from models.spec import ConfigError
 from tests.integration.pairs_run import PairsRun
 from tests.integration.processes import until

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import wire
-from coordinator.device import Device
+from coordinator.clients.device import Device
 from edge_client.announcement import announcement
 from edge_client.config import load
 from edge_client.device import profile

@@ -12,7 +12,7 @@ pytest.importorskip("jinja2")
 from coordinator.dashboard import live as live_module
 from coordinator.dashboard.live import LiveRun
 from coordinator.report.reading import Run, read_run
-from coordinator.run_folder import RunFolder
+from coordinator.store.run_folder import RunFolder
 from tests.coordinator.report.runs import RecordedRun
 
 

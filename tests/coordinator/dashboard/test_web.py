@@ -16,7 +16,7 @@ pytest.importorskip("prometheus_client")
 from coordinator.dashboard.live import LiveRun
 from coordinator.dashboard.web import make_app
 from coordinator.report.reading import Run
-from coordinator.run_folder import RunFolder
+from coordinator.store.run_folder import RunFolder
 
 
 class Answer(NamedTuple):

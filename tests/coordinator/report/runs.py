@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from coordinator.config import load
-from coordinator.run_folder import RunFolder
-from coordinator.store import RoundRecord, Store, StoredUpdate
+from coordinator.store.run_folder import RunFolder
+from coordinator.store.store import RoundRecord, Store, StoredUpdate
 from models import checkpoint
 from tests.architecture.source import ROOT
 from tests.coordinator.accounting import READY, SPEC, Book, report, scored

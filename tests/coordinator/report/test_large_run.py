@@ -12,10 +12,10 @@ pytest.importorskip("jinja2")
 from msgspec.structs import replace
 
 from coordinator.config import load
-from coordinator.metrics import Ledger
+from coordinator.metrics.ledger import Ledger
 from coordinator.report.page import run_page
 from coordinator.report.reading import read_run
-from coordinator.run_folder import RunFolder
+from coordinator.store.run_folder import RunFolder
 from tests.coordinator.accounting import READY, SPEC, TASK, TWO, UPDATE, report, scored
 from tests.coordinator.report.runs import MEMORY, SETTINGS
 

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("jinja2")
 
-from coordinator.links import LinkCounts
+from coordinator.metrics.links import LinkCounts
 from coordinator.report.comparison import comparison_page, differing_settings
 from coordinator.report.page import run_page
 from coordinator.report.reading import Run, read_run

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from coordinator.metrics.tally import ClientLine, ExchangeLine, Refusals, Traffic
 from coordinator.report.reading import Run
 from coordinator.report.timeline import AGGREGATE, LINK, MISSING, UNKNOWN, WAIT, takes_of, timeline_of
-from coordinator.tally import ClientLine, ExchangeLine, Refusals, Traffic
 
 
 def spans(run: Run, name: str, takes_turns: bool = False) -> list[tuple[str, float, float]]:

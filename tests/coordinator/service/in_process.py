@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.door import Arrival
+from coordinator.clients.door import Arrival
 from coordinator.service.clerk import Clerk
 from coordinator.service.daemon import Service
 from coordinator.service.orders import Done, Submit

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator import privacy
+from coordinator.metrics import privacy
 from coordinator.service.clerk import Clerk
 from coordinator.service.orders import Cancel, Done, ListRuns, Resume, Runs, Stop
 from coordinator.service.queue import Entry

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.clients.door import Arrival
 from coordinator.daemon import Coordinator
-from coordinator.door import Arrival
-from coordinator.run_folder import run_token
 from coordinator.service.daemon import Service
 from coordinator.service.hosted import Hosted
+from coordinator.store.run_folder import run_token
 from tests.coordinator.service.in_process import come, fill_the_disk, settings, standing, submitted
 from wire.messages import Decline
 

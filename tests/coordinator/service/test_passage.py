@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from coordinator.door import Arrival, OnArrival, OnBarred, OnEnded, Port
+from coordinator.clients.door import Arrival, OnArrival, OnBarred, OnEnded, Port
+from coordinator.clients.turned_away import TurnedAway
 from coordinator.service.hosted import Passage
-from coordinator.turned_away import TurnedAway
 from wire.encoding import Frames
 from wire.messages import Ping
 from wire.sockets.tcp import Counters

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.run_folder import RunFolder
 from coordinator.service.queue import FILE, RUNS, Entry, Queue, queue_of
+from coordinator.store.run_folder import RunFolder
 from models.spec import ConfigError
 
 

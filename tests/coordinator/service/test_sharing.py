@@ -9,8 +9,8 @@ from typing import cast
 
 import pytest
 
+from coordinator.clients.foyer import Guest
 from coordinator.config import load
-from coordinator.foyer import Guest
 from coordinator.service.hosted import Hosted, Plan
 from tests.coordinator.service.in_process import come, settings, standing
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from coordinator.config import load
-from coordinator.run_folder import RunFolder
 from coordinator.service.daemon import Service
 from coordinator.service.queue import Entry, Queue
 from coordinator.service.settings import ServiceConfig
+from coordinator.store.run_folder import RunFolder
 from models.spec import ConfigError
 from tests.coordinator.service.in_process import settings, standing
 from tests.coordinator.stores import figures

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator.tally import Cost, Report
+from coordinator.metrics.tally import Cost, Report
 from coordinator.virtual.clock import Arrival, SimulatedClock
 from wire.encoding import Packed
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from coordinator.config import load
-from coordinator.run_folder import RunFolder
-from coordinator.tally import ClientLine, Refusals, RoundLine, Traffic, write_line
+from coordinator.metrics.tally import ClientLine, Refusals, RoundLine, Traffic, write_line
+from coordinator.store.run_folder import RunFolder
 from coordinator.virtual.measured import read_profiles, with_profiles_of
 from models.spec import ConfigError
 

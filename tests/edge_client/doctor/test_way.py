@@ -8,12 +8,12 @@ import socket
 
 import pytest
 
+from coordinator.clients.door import Arrival, Door
+from coordinator.clients.enrolment import Enrolment
+from coordinator.clients.keys import Keys as CoordinatorKeys
+from coordinator.clients.soundings import Soundings
+from coordinator.clients.turned_away import TurnedAway
 from coordinator.config import TransportSection
-from coordinator.door import Arrival, Door
-from coordinator.enrolment import Enrolment
-from coordinator.keys import Keys as CoordinatorKeys
-from coordinator.soundings import Soundings
-from coordinator.turned_away import TurnedAway
 from edge_client.doctor import way
 from edge_client.doctor.finding import Finding, exit_code
 from edge_client.doctor.line import Heard, Line
@@ -72,7 +72,7 @@ def test_without_encryption_on_both_sides_no_keys_are_needed() -> None:
 
 
 def test_a_clock_that_is_off_is_told_which_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coordinator.door.Soundings", lambda: Soundings(wall_clock=lambda: 0.0))
+    monkeypatch.setattr("coordinator.clients.door.Soundings", lambda: Soundings(wall_clock=lambda: 0.0))
     (clock,) = (finding for finding in examined() if finding.name == "clock")
     assert "ahead of the coordinator's" in clock.told
     assert "timedatectl" in clock.advice

@@ -1,0 +1,1 @@
+"""What a run costs and what comes of it, counted."""

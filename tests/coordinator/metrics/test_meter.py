@@ -1,0 +1,58 @@
+"""What the daemon measures of clients, from their connections and words."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from coordinator.metrics.ledger import Ledger
+from coordinator.metrics.links import Links, StoredLinks
+from coordinator.metrics.meter import Meter
+from coordinator.store.record import RunRecord
+from tests.coordinator.accounting import ledger
+from wire.encoding import encode
+from wire.framing import framed_bytes
+from wire.messages import Goodbye, Message, Ping, Pong, Vitals
+from wire.sockets.tcp import Counters
+
+
+class Station:
+    """A meter with one connection of ann's, and what it has stored."""
+
+    def __init__(self) -> None:
+        self.stored: dict[str, Any] = {}
+        record = SimpleNamespace(put_device=self.stored.__setitem__)
+        self.links = Links(StoredLinks(), lambda route: Counters(100, 1000, 0, 0.01, 100, 0, 0.0))
+        self.ledger: Ledger = ledger()
+        self.meter = Meter(cast(RunRecord, record), self.ledger, self.links, is_encrypted=True)
+
+
+def test_a_device_is_stored_and_told_of_in_the_summary() -> None:
+    station = Station()
+    station.meter.joined("ann", b"1", {"machine": "aarch64", "cores": 4, "colour": "green"})
+    station.meter.joined("bob", b"2", {})
+    assert station.stored == {"ann": {"machine": "aarch64", "cores": 4}}
+    clients = station.ledger.summary("serve", {}, {})["clients"]
+    assert (clients["ann"]["device"], clients["bob"]["device"]) == (station.stored["ann"], {})
+
+
+def test_the_message_that_carries_a_count_is_added_to_it() -> None:
+    station = Station()
+    station.meter.joined("ann", b"1", {})
+    word = Goodbye("over", 20, 300, Vitals(sent_bytes=900, received_bytes=100))
+    frames = encode(word)
+    station.meter.heard("ann", word, frames)
+    assert station.links.all()["ann"].own_up_bytes == 900 + framed_bytes(frames, True)
+
+
+def test_peaks_are_the_largest_that_any_client_has_told() -> None:
+    station = Station()
+    words: list[Message] = [
+        Ping(10, 0),
+        Ping(5, 300),
+        Goodbye("bye", 20, 100),
+        Pong(),
+    ]
+    for word in words:
+        station.meter.heard("ann", word, encode(word))
+    assert station.meter.peaks == {"client_peak_rss_bytes": 20, "trainer_peak_rss_bytes": 300}

@@ -1,0 +1,75 @@
+"""Figures by round, client and exchange, held against the accounts that write the summary."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from coordinator.metrics.accounts import NO_TRAFFIC
+from coordinator.metrics.series import Flow, gather, typical_rounds
+from coordinator.metrics.tally import Answer, ClientLine, RoundLine, read_line
+from coordinator.report.reading import Run
+from tests.coordinator.report.runs import RecordedRun
+
+
+def test_best_and_last_accuracies_are_the_summarys(run: Run) -> None:
+    assert set(run.series.accuracy) == set(run.summary["accuracy_by_rule"])
+    for rule, points in run.series.accuracy.items():
+        told = run.summary["accuracy_by_rule"][rule]
+        assert max(point.weighted for point in points) == told["best"]
+        assert points[-1].weighted == told["last"]
+        assert max(point.mean for point in points) == told["mean"]["best"]
+
+
+def test_a_point_has_weighted_mean_and_band(run: Run) -> None:
+    first = run.series.accuracy["head"][0]
+    assert (first.round, first.weighted, first.mean, first.num_clients) == (1, 32 / 40, 0.7, 2)
+    assert (first.low, first.high) == pytest.approx((0.54, 0.86))
+    assert [point.round for point in run.series.accuracy["anchor"]] == [1]
+
+
+def test_exchanges_and_clients_add_up_to_the_summary(run: Run) -> None:
+    for way, side in (("uplink", "up"), ("downlink", "down")):
+        for figure in ("elements", "predicted_elements", "payload_bytes", "encoded_bytes", "wire_bytes"):
+            of_exchanges = sum(getattr(getattr(flow, side), figure) for flow in run.series.exchanges.values())
+            of_clients = sum(getattr(getattr(flow, side), figure) for flow in run.series.clients.values())
+            assert of_exchanges == of_clients == run.summary[way][figure]
+    accepted = sum(flow.num_accepted for flow in run.series.exchanges.values())
+    assert accepted == run.summary["updates"]["accepted"] == 6
+    assert (run.series.clients["bob"].num_missing, run.series.clients["bob"].num_refused) == (2, 0)
+
+
+def test_refused_updates_are_not_missing() -> None:
+    flow = Flow()
+    answers: list[Answer] = ["accepted", "refused", "refused", "missing"]
+    for status in answers:
+        flow.book(ClientLine(1, "x", 0, 0, "bob", status, NO_TRAFFIC, NO_TRAFFIC))
+    assert (flow.num_asked, flow.num_accepted, flow.num_refused, flow.num_missing) == (4, 1, 2, 1)
+
+
+def test_bytes_so_far_end_at_the_summarys(run: Run) -> None:
+    total = run.summary["uplink"]["encoded_bytes"] + run.summary["downlink"]["encoded_bytes"]
+    assert list(run.series.sent_bytes) == [1, 2]
+    assert run.series.sent_bytes[2] == total == 2 * run.series.sent_bytes[1]
+
+
+def test_the_server_halfs_metrics_are_kept_by_round(run: Run) -> None:
+    assert run.series.metrics == {"loss": {1: 0.5, 2: 0.5}}
+
+
+def test_a_failed_rounds_accuracy_does_not_count(tmp_path: Path) -> None:
+    recorded = RecordedRun(tmp_path)
+    recorded.leave()
+    first, second = recorded.book.round_lines
+    rounds = [read_line(first), read_line(second.replace('"completed"', '"failed"'))]
+    closed = [line for line in rounds if isinstance(line, RoundLine)]
+    series = gather(closed, map(read_line, recorded.book.exchange_lines))
+    assert [point.round for point in series.accuracy["head"]] == [1]
+
+
+def test_typical_rounds_are_the_median_and_the_slowest(run: Run) -> None:
+    assert typical_rounds(run.series.rounds) == {1: "of median duration", 2: "the slowest"}
+    assert typical_rounds(run.series.rounds[1:]) == {2: "the slowest"}
+    assert typical_rounds([]) == {}
+    assert set(run.series.timeline) == {1, 2}
