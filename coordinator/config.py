@@ -321,7 +321,10 @@ def _read_round(config: RunConfig, table: Mapping[str, Any], where: str) -> Roun
 
 
 def _check_simulation(config: RunConfig, where: str) -> None:
-    """Check the profiles, and that rounds can open where some client is not there all the time."""
+    """Check who works, the profiles, and that rounds can open where some client is not there all the time."""
+    if config.simulation.ray_address and config.simulation.executor != "ray":
+        expected = "nothing, unless executor = 'ray' (--executor ray)"
+        raise refusal(where, "simulation.ray_address", config.simulation.ray_address, expected)
     try:
         profiles = config.simulation.fleet_profiles()
     except ConfigError as error:

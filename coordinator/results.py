@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from coordinator.report.reading import read_run
 from coordinator.store.run_folder import RunFolder
 from coordinator.table import Row, aligned
 from coordinator.units import show_accuracy, show_bytes
@@ -14,7 +16,7 @@ from models.spec import ConfigError
 
 
 class Result(NamedTuple):
-    """What came out of one run; figures are None where they are not known, as before its end.
+    """What has come out of one run, over or not; figures are None where they are not known.
 
     `fault` says what is wrong with a run folder that cannot be read, where nothing is known.
     """
@@ -39,7 +41,7 @@ class Results(list[Result]):
         if not self:
             return "no runs"
         header = Row("run", ["method", "seed", "outcome", "rounds", "last", "best", "up", "down"])
-        faults = [f"{result.run_id}: {result.fault}" for result in self if result.fault]
+        faults = [result.fault for result in self if result.fault]
         return "\n".join([*aligned(header, [_row(result) for result in self], sys.maxsize), *faults])
 
 
@@ -47,7 +49,8 @@ def read_result(path: Path) -> Result:
     """Return what came out of the run in this folder, over or not."""
     try:
         folder = RunFolder.open(path)
-        summary, tables, found = folder.read_summary(), folder.read_tables(), whereabouts(folder)
+        tables, found = folder.read_tables(), whereabouts(folder)
+        summary = folder.read_summary() or _so_far(path)
     except ConfigError as error:
         return Result(path.name, "", None, "unreadable", fault=str(error))
     accuracy, up, down = (summary.get(part, {}) for part in ("accuracy", "uplink", "downlink"))
@@ -62,6 +65,14 @@ def read_result(path: Path) -> Result:
         up.get("encoded_bytes"),
         down.get("encoded_bytes"),
     )
+
+
+def _so_far(path: Path) -> Mapping[str, Any]:
+    """Return what the summary of a run that has none would say now, nothing if it has not begun."""
+    try:
+        return read_run(path).summary
+    except ConfigError:
+        return {}
 
 
 def _row(result: Result) -> Row:

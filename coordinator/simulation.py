@@ -90,6 +90,7 @@ class Simulation:
         self._asked: list[str] = []
         self._ended: tuple[ExitCode, str] | None = None
         self._num_done = 0
+        self._noted: set[tuple[str, str]] = set()
 
     async def run(self) -> ExitCode:
         """Simulate the run to its end, or until it is interrupted."""
@@ -300,8 +301,11 @@ class Simulation:
         return self._clock.now if self._fleet.takes_time else None
 
     def _tell(self, client: str, notes: list[str]) -> None:
+        """Tell what is new of a client; each job notes by itself what it finds."""
         for note in notes:
-            self._record.display.note(f"{client}: {note}")
+            if (client, note) not in self._noted:
+                self._noted.add((client, note))
+                self._record.display.note(f"{client}: {note}")
 
     def _tell_rate(self) -> None:
         """Say now and then how fast it goes and how long it will take."""

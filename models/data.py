@@ -214,6 +214,7 @@ def dataset_classes(config: DataConfig) -> list[str]:
         ConfigError: the data set is unknown, or its files are missing or malformed.
     """
     if config.classes:
+        _check_names(config.classes, "[data] classes:")
         return list(config.classes)
     if config.dataset in _FAMILIES:
         family = f"models.datasets.{_FAMILIES[config.dataset]}:classes"
@@ -262,14 +263,18 @@ def _name(config: DataConfig) -> str:
     return f"[data] dataset = {config.dataset!r}"
 
 
+def _check_names(classes: Sequence[str], where: str) -> None:
+    if len(set(classes)) < len(classes):
+        raise ConfigError(f"{where} each class needs a name of its own, got {list(classes)}")
+
+
 def _checked(made: Dataset, config: DataConfig) -> Dataset:
     """Return the data set with `x` and `y` in their final form, or refuse it in words."""
     where = f"{made.origin or _name(config)}:"
     classes = made.classes
     if not isinstance(classes, list) or not classes or not all(isinstance(name, str) for name in classes):
         raise ConfigError(f"{where} classes must be a list of names, got {classes!r}")
-    if len(set(classes)) < len(classes):
-        raise ConfigError(f"{where} each class needs a name of its own, got {classes}")
+    _check_names(classes, where)
     if not isinstance(made.x, np.ndarray | SampleFiles) or not isinstance(made.y, np.ndarray):
         raise ConfigError(f"{where} x and y must be arrays, got {type(made.x).__name__} and {type(made.y).__name__}")
     x, y = _checked_samples(made.x, config, where), whole_labels(made.y, classes, where)

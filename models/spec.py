@@ -247,7 +247,7 @@ def read_section(kind: type[StructT], table: Mapping[str, Any], where: str) -> S
 
 def nearest(name: str, known: Collection[str]) -> str:
     """Return the hint for an unknown name: the nearest known one, or all of them."""
-    return did_you_mean(name, known) or f"known: {', '.join(known)}"
+    return did_you_mean(name, known) or (f"known: {', '.join(known)}" if known else "there are none")
 
 
 def did_you_mean(name: str, known: Collection[str]) -> str:

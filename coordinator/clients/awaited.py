@@ -11,6 +11,9 @@ from coordinator.rounds import Phase, Rounds
 MAX_WHY = 100
 """Characters of why a client is away: it may have said so itself."""
 
+MAX_GONE = 5
+"""So many clients that are gone are named; more are counted."""
+
 
 class Guests(Protocol):
     """Who is here, and who was."""
@@ -53,20 +56,32 @@ def awaited(machine: Rounds, guests: Guests) -> Wait:
         return Wait("nothing: the run is over" if machine.phase is Phase.OVER else "waiting for the aggregator")
     ended = machine.conclusion()
     if ended is None:
-        return Wait(_clients(machine, guests.clients), "for", *ends)
+        return Wait(_clients(machine, guests), "for", *ends)
     told = f"the run ends ({ended.reason or ended.outcome}) and waits until its clients have heard of it"
     return Wait(told, "for", *ends)
 
 
 def _updates(machine: Rounds, away: Mapping[str, str]) -> str:
-    whys = {client: f" ({why:.{MAX_WHY}})" for client, why in away.items()}
-    missing = [client + whys.get(client, "") for client in sorted(machine.missing)]
+    missing = [_named(client, away) for client in sorted(machine.missing)]
     refused = f"; refused: {', '.join(sorted(machine.refused))}" if machine.refused else ""
     count = f"{len(machine.answered)}/{len(machine.cohort)}"
     return f"waiting for updates {count}, missing {', '.join(missing)}{refused}"
 
 
-def _clients(machine: Rounds, here: Collection[str]) -> str:
-    num_loading = len(set(here) - machine.ready)
+def _clients(machine: Rounds, guests: Guests) -> str:
+    num_loading = len(set(guests.clients) - machine.ready)
     loading = f"; {num_loading} more joined and are loading data and model" if num_loading else ""
-    return f"waiting for clients {len(machine.ready)}/{machine.num_needed} ({machine.needed_by}){loading}"
+    here = f"{len(machine.ready)}/{machine.num_needed} ({machine.needed_by})"
+    return f"waiting for clients {here}{loading}{_gone(guests.away)}"
+
+
+def _gone(away: Mapping[str, str]) -> str:
+    """Say who was here and is no more."""
+    named = [_named(client, away) for client in sorted(away)[:MAX_GONE]]
+    more = [f"{len(away) - MAX_GONE} more"] if len(away) > MAX_GONE else []
+    return f"; gone: {', '.join([*named, *more])}" if away else ""
+
+
+def _named(client: str, away: Mapping[str, str]) -> str:
+    """Name a client, with why it is away if it is."""
+    return f"{client} ({away[client]:.{MAX_WHY}})" if client in away else client

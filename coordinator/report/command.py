@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -27,14 +29,13 @@ AUTOMATIC_BYTES = 128 * 2**20
 def report(paths: Sequence[Path], form: str, output: Path | None) -> ExitCode:
     """Make the page of one run or the comparison of several, or an export of each, and print where it is.
 
-    Numbers are printed themselves, unless a file is named; a table always is.
+    Numbers and tables are printed themselves, unless a file is named.
 
     Raises:
         ConfigError: a path has nothing, no run can be read, a package is missing, or the file cannot be written.
     """
     if form == "table":
-        print(Results(map(read_result, paths)))
-        return ExitCode.FINISHED
+        return _table(paths, output)
     runs = _readable(paths)
     if form in EXPORTS:
         for run in runs:
@@ -42,8 +43,30 @@ def report(paths: Sequence[Path], form: str, output: Path | None) -> ExitCode:
     elif form != PAGE and output is None:
         print(TEXTS[form](runs), end="")
     else:
-        print(_written(output or _place(runs), TEXTS[form](runs)))
+        _leave(TEXTS[form](runs), output or _place(runs))
     return ExitCode.FINISHED
+
+
+def _table(paths: Sequence[Path], output: Path | None) -> ExitCode:
+    """Make a line for each run, also for those that cannot be read, unless there is nothing else."""
+    results = Results(map(read_result, paths))
+    for path, result in zip(paths, results, strict=True):
+        if result.fault and (not path.exists() or all(each.fault for each in results)):
+            raise ConfigError(result.fault)
+    if output is None:
+        print(results)
+    else:
+        _leave(f"{results}\n", output)
+    return ExitCode.FINISHED
+
+
+def _leave(text: str, path: Path) -> None:
+    """Write a file and print where it is, unless it is what is printed to."""
+    where = _written(path, text)
+    with contextlib.suppress(OSError, ValueError):  # a stream without a file, as tests have
+        if os.path.samestat(path.stat(), os.fstat(sys.stdout.fileno())):
+            return
+    print(where)
 
 
 def _readable(paths: Sequence[Path]) -> list[Run]:

@@ -34,15 +34,12 @@ from coordinator.store.stored import (
     reading,
 )
 from coordinator.store.stored_facts import StoredFacts
-from coordinator.whereabouts import whereabouts
+from coordinator.whereabouts import State, whereabouts
 from models import methods
 from models.settings import Tables
 from models.spec import ConfigError
 from wire.encoding import decode
 from wire.messages import NETWORK, Ready
-
-NOT_ENDED = "not ended"
-"""The outcome of a run that goes on or was killed."""
 
 LINES_PER_READ = 500
 
@@ -53,7 +50,8 @@ class Run:
 
     Attributes:
         folder: where it is.
-        outcome: how it ended, or `NOT_ENDED`.
+        state: whether it goes on, see `whereabouts`.
+        outcome: how it ended; of one that has not, the state.
         config: its settings as tables.
         summary: the content of `summary.json`, or what would stand there now.
         series: its figures by round, client and exchange.
@@ -65,6 +63,7 @@ class Run:
     """
 
     folder: RunFolder
+    state: State
     outcome: str
     config: Tables
     summary: Mapping[str, Any]
@@ -96,18 +95,21 @@ def read_run(path: Path) -> Run:
         ConfigError: there is none, it has not begun, or a part of it cannot be read.
     """
     folder = RunFolder.open(path)
-    config = folder.read_tables()
+    config, found = folder.read_tables(), whereabouts(folder)
     try:
         histogram = _read_histogram(folder)
         with _accounts(folder, config) as accounts:
             rounds = [line for line in map(read_line, accounts.rounds) if isinstance(line, RoundLine)]
             series = gather(rounds, map(read_line, accounts.others()))
             summary = folder.read_summary() or _summary_so_far(folder, accounts, histogram.get("classes", []))
+            if summary.get("outcome") not in (None, found.outcome):  # of an earlier time, or its service knows better
+                summary = {**summary, "outcome": found.outcome or None, "reason": found.reason}
     except (msgspec.MsgspecError, json.JSONDecodeError) as error:
         raise ConfigError(f"{path}: expected the accounts of a run: {error}") from None
     return Run(
         folder=folder,
-        outcome=whereabouts(folder).outcome or NOT_ENDED,
+        state=found.state,
+        outcome=found.outcome or found.state,
         config=config,
         summary=summary,
         series=series,

@@ -67,7 +67,7 @@ def read_profiles(path: Path) -> Measured:
     method = methods.find(spec.method)
     by_client = _by_client(lines, method)
     round_s = [line.round_s for line in lines if isinstance(line, RoundLine) and line.round_s is not None]
-    if not round_s or not by_client:
+    if not round_s or not by_client or folder.read_summary().get("mode") == "simulate":
         raise ConfigError(f"--profiles-from {path}: expected a run of real clients with a measured round, got none")
     profiles = {client: _profile(found, counts[client], spec) for client, found in by_client.items()}
     slowest_s = max(float(np.median(_sums(found, "turnaround_s"))) for found in by_client.values())

@@ -240,3 +240,9 @@ def test_the_live_page_needs_a_store_that_it_can_read() -> None:
 def test_a_run_leaves_behind_what_is_wanted() -> None:
     assert load(None, []).report.forms == ["html"]
     assert load(None, ["report.page=false", "report.mlflow=true"]).report.forms == ["mlflow"]
+
+
+def test_a_ray_cluster_is_joined_only_where_ray_works() -> None:
+    with pytest.raises(ConfigError, match=r"ray_address = 'auto': expected nothing, unless executor = 'ray'"):
+        load(None, ["simulation.ray_address=auto"])
+    assert load(None, ["simulation.ray_address=auto", "simulation.executor=ray"]).simulation.ray_address == "auto"

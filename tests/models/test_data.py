@@ -229,3 +229,8 @@ def test_arrays_of_images_are_normalised_and_others_cannot_be() -> None:
     check_normalization(config, (1, 8, 8), "here:")
     with pytest.raises(ConfigError, match=r"here: \[data\] mean and std: these samples have none, got 1 and 1"):
         check_normalization(config, (16,), "here:")
+
+
+def test_classes_of_one_name_are_refused_before_anything_is_loaded() -> None:
+    with pytest.raises(ConfigError, match=r"\[data\] classes: each class needs a name of its own, got \['a', 'a'\]"):
+        dataset_classes(DataConfig(classes=["a", "a"]))

@@ -6,6 +6,7 @@ takes time.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -42,14 +43,22 @@ def run_command(name: str, command: Callable[[], int], ignored: Sequence[str] = 
         finally:
             print(end="", flush=True)
     except BrokenPipeError:
-        # What is still buffered would fail again when the interpreter ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return ExitCode.INTERRUPTED
     except OSError as error:
-        if error.filename is None:
+        if error.filename is not None:
+            print(f"{name}: {error.filename}: {error.strerror}", file=sys.stderr)
+            return ExitCode.BAD_CONFIG
+        if error.errno != errno.ENOSPC:
             raise
-        print(f"{name}: {error.filename}: {error.strerror}", file=sys.stderr)
-        return ExitCode.BAD_CONFIG
+        _drop_output()
+        print(f"{name}: {error.strerror}: what was to be written is not whole", file=sys.stderr)
+        return ExitCode.FAILED
+
+
+def _drop_output() -> None:
+    """Let what is still buffered go nowhere, which would fail again when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def add_version(parser: argparse.ArgumentParser) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator.clients.awaited import MAX_WHY
+from coordinator.clients.awaited import MAX_GONE, MAX_WHY
 from coordinator.round_events import Configured, FailRound, Restored
 from coordinator.round_rules import Position
 from coordinator.rounds import RETURN_S
@@ -20,6 +20,17 @@ def test_clients_are_counted_and_the_wait_for_them_has_an_end() -> None:
     assert run.waits_for("abc") == f"{told}, for 29 s at most"
     run.ready("bc")
     assert run.waits_for("abc") == "waiting for the aggregator"
+
+
+def test_who_was_here_and_is_gone_as_the_next_round_is_to_open_is_named() -> None:
+    run = Run()
+    run.tick(1.0)
+    run.ready("ab")
+    run.at = 2.5
+    told = "waiting for clients 2/3 (min_available_clients); gone: c (silent for 10.0 s)"
+    assert run.waits_for("ab", c="silent for 10.0 s") == f"{told}, for 29 s at most"
+    many = {f"client-{index}": "left" for index in range(MAX_GONE + 2)}
+    assert "client-4 (left), 2 more, for" in run.waits_for("ab", **many)
 
 
 def test_below_the_quorum_the_deadline_may_be_put_off() -> None:

@@ -44,7 +44,7 @@ def test_a_run_is_read_again_only_when_it_has_changed(tmp_path: Path, monkeypatc
         recorded.end()
         return [*outcomes, (await live.run()).outcome]
 
-    assert asyncio.run(look()) == ["not ended", "finished"]
+    assert asyncio.run(look()) == ["running", "finished"]
     assert len(reads) == 2
 
 

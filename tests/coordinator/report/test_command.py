@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import json
 import os
 import shutil
@@ -75,7 +76,8 @@ def test_a_table_has_a_line_for_each_run_over_or_not(tmp_path: Path, capsys: pyt
     header, *rows, fault = capsys.readouterr().out.splitlines()
     assert header.split() == ["run", "method", "seed", "outcome", "rounds", "last", "best", "up", "down"]
     assert [row.split()[3] for row in rows] == ["running", "unfinished", "unreadable"]
-    assert fault.startswith("on: ")
+    assert all(row.split()[4] == "2" for row in rows[:2])  # rounds by now
+    assert fault.startswith(str(tmp_path / "on"))
     assert "expected a run folder" in fault
 
 
@@ -147,3 +149,23 @@ def test_a_run_whose_page_cannot_be_made_says_why(tmp_path: Path, monkeypatch: p
 def test_each_form_is_made_by_something() -> None:
     assert {"table", *command.TEXTS, *EXPORTS} == set(FORMS)
     assert set(command.MAKERS) == {PAGE, *EXPORTS} == set(AUTOMATIC.values())
+
+
+def test_a_table_of_nothing_that_can_be_read_is_an_error_and_so_is_a_path_with_nothing(tmp_path: Path) -> None:
+    whole = RecordedRun(tmp_path / "whole").end().path
+    (tmp_path / "empty").mkdir()
+    for paths in ([tmp_path / "empty"], [whole, tmp_path / "nothing"]):
+        with pytest.raises(ConfigError, match="expected a run folder"):
+            command.report(paths, "table", None)
+
+
+@pytest.mark.parametrize("form", ["table", "csv"])
+def test_where_a_file_is_written_is_told_unless_it_is_what_is_printed_to(
+    tmp_path: Path, form: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = RecordedRun(tmp_path / "run").end().path
+    command.report([path], form, tmp_path / "out")
+    assert capfd.readouterr().out == f"{tmp_path / 'out'}\n"
+    with (tmp_path / "printed").open("w") as printed, contextlib.redirect_stdout(printed):
+        command.report([path], form, tmp_path / "printed")
+    assert (tmp_path / "printed").read_text() == (tmp_path / "out").read_text()

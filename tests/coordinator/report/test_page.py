@@ -126,7 +126,7 @@ def test_what_comes_from_a_run_is_escaped(tmp_path: Path) -> None:
 def test_a_run_that_has_just_begun_has_a_page(tmp_path: Path) -> None:
     recorded = RecordedRun(tmp_path, num_rounds=0)
     text = run_page(read_run(recorded.leave().path))
-    assert "not ended" in text
+    assert "unfinished" in text
     assert text.count('class="none"') == 5
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coordinator.report.reading import NOT_ENDED, read_run
+from coordinator.report.reading import read_run
+from coordinator.service.queue import RUNS, Entry, Queue
 from models.spec import ConfigError
 from tests.coordinator.report.runs import RecordedRun
 from wire.encoding import encode, pack
@@ -29,12 +30,24 @@ def test_a_run_without_a_summary_is_summed_up_the_same(tmp_path: Path, mode: str
     recorded = RecordedRun(tmp_path, mode=mode)
     run = read_run(recorded.leave().path)
     ended = recorded.end().read_summary()
-    assert run.outcome == NOT_ENDED
+    assert (run.state, run.outcome) == ("unfinished", "unfinished")
     apart = {"run_id", "method", "outcome", "memory", "versions", "null_reasons", "clients"}
     assert {key: run.summary[key] for key in ended if key not in apart} == {
         key: figure for key, figure in ended.items() if key not in apart
     }
     assert run.summary["null_reasons"]["memory.client_peak_rss_bytes"] == "known when the run ends"
+
+
+def test_a_run_that_its_service_cancelled_is_cancelled_in_all_that_is_told(tmp_path: Path) -> None:
+    recorded = RecordedRun(tmp_path / RUNS, mode="serve")
+    folder = recorded.end()
+    folder.write_summary({**folder.read_summary(), "outcome": "interrupted", "reason": "cancelled"})
+    Queue(tmp_path).put(Entry(folder.run_id, "over", "cancelled"))
+    run = read_run(folder.path)
+    assert (run.state, run.outcome, run.summary["outcome"], run.summary["reason"]) == ("over", *["cancelled"] * 2, "")
+    Queue(tmp_path).put(Entry(folder.run_id, "queued"))
+    run = read_run(folder.path)
+    assert (run.state, run.outcome, run.summary["outcome"]) == ("queued", "queued", None)
 
 
 def test_a_run_that_goes_on_can_be_read(tmp_path: Path) -> None:
@@ -52,7 +65,7 @@ def test_a_run_to_which_no_client_has_come_yet_can_be_read(tmp_path: Path, metho
     recorded.folder.histogram_path.unlink()
     run = read_run(recorded.settle().path)
     recorded.leave()
-    assert (run.outcome, run.classes, run.summary["rounds_completed"]) == (NOT_ENDED, [], 0)
+    assert (run.outcome, run.classes, run.summary["rounds_completed"]) == ("running", [], 0)
 
 
 def test_the_accounts_of_a_store_in_memory_are_those_of_the_file(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_runs_are_a_line_each(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     monkeypatch.setattr(client_api, "runs", lambda: STATES)
     assert cli.main(["runs"]) == ExitCode.FINISHED
     assert capsys.readouterr().out.splitlines() == [
-        "a  running 3/10  waiting for updates 1/2, missing y",
+        "a  running, in round 3 of 10  waiting for updates 1/2, missing y",
         "b  queued  waiting for clients 1/2, 2 are here: 1 without cuda",
         "c  finished",
     ]

@@ -12,6 +12,7 @@ from coordinator.metrics.tally import ClientLine, Refusals, RoundLine, Traffic, 
 from coordinator.store.run_folder import RunFolder
 from coordinator.virtual.measured import read_profiles, with_profiles_of
 from models.spec import ConfigError
+from tests.coordinator.stores import figures
 
 SETTINGS = ["data.num_clients=2", "training.local_epochs=2"]
 
@@ -82,3 +83,15 @@ def test_a_run_without_measurements_is_refused(tmp_path: Path) -> None:
         read_profiles(run(tmp_path / "run", []))
     with pytest.raises(ConfigError, match="expected a run folder"):
         read_profiles(tmp_path / "nothing")
+
+
+def test_a_simulated_run_has_measured_no_links(tmp_path: Path) -> None:
+    lines: list[ClientLine | RoundLine] = [
+        client_line("client-00", 1, 1000, 0.04),
+        client_line("client-01", 1, 1000, 0.02),
+        round_line(1, 1.0),
+    ]
+    path = run(tmp_path / "run", lines)
+    RunFolder(path).write_summary(figures(mode="simulate", outcome="finished"))
+    with pytest.raises(ConfigError, match="expected a run of real clients"):
+        read_profiles(path)

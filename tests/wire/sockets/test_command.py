@@ -62,3 +62,20 @@ def test_an_error_of_no_file_is_no_matter_of_settings(monkeypatch: pytest.Monkey
 
     with pytest.raises(OSError, match="Input/output"):
         run_command("coordinator", fail)
+
+
+def test_what_does_not_fit_on_the_disk_is_told_in_a_line() -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    program = "import sys; from wire.sockets.command import run_command; sys.exit(run_command('it', {}))"
+    for command in ("lambda: print('x' * 100_000)", "lambda: print('x')"):
+        with open("/dev/full", "w") as full:
+            ended = subprocess.run(
+                [sys.executable, "-c", program.format(command)],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                timeout=60,
+            )
+        assert ended.stderr == "it: No space left on device: what was to be written is not whole\n"
+        assert ended.returncode == ExitCode.FAILED
