@@ -45,8 +45,7 @@ def stop(path: Path) -> ExitCode:
     """Tell the process that has the run in this folder to end, and see it end.
 
     Raises:
-        ConfigError: there is no run folder, the run is one that its service goes on with when it is started, or it goes
-            on with its store in memory.
+        ConfigError: there is no run folder, or the run is one that its service goes on with when it is started.
     """
     folder = RunFolder.open(path)
     found = whereabouts(folder)
@@ -56,9 +55,6 @@ def stop(path: Path) -> ExitCode:
         return _told(f"{folder.run_id} is stopped; its outcome: {_stop_by(found.queue, folder.run_id)}")
     process = found.process
     if process is None:
-        if folder.read_tables()["run"].get("store") == "memory":
-            told = "a run with its store in memory does not say which process has it"
-            raise ConfigError(f"{folder.path}: {told}; end that by Ctrl-C or SIGTERM")
         return _told(f"{folder.run_id} has no process on this machine: it was killed, or runs elsewhere")
     process.terminate()
     give_up_at = time.monotonic() + WITHIN_S

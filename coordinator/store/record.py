@@ -73,7 +73,7 @@ class RunRecord:
         self.is_batched = False
         """Whether clients have trained together, so that last bits are not those of a run where they did not."""
         method = find(config.method_name)
-        self._store = Store(None if self._in_memory else folder.store_path, self._notify, self._failed)
+        self._store = Store(folder.store_path, self._notify, self._failed, self._in_memory)
         self._pending = Pending(self._store, self._in_memory)
         with contextlib.ExitStack() as opened:
             opened.callback(self._store.close)

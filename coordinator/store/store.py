@@ -59,12 +59,17 @@ class Store:
     """What the run has durably reached; every method but the reads returns at once, from the loop's thread."""
 
     def __init__(
-        self, path: Path | None, notify: Callable[[Callback], None], on_failed: Callable[[StoreError], None]
+        self,
+        path: Path | None,
+        notify: Callable[[Callback], None],
+        on_failed: Callable[[StoreError], None],
+        in_memory: bool = False,
     ) -> None:
-        """Open the store at `path`, new or not; None keeps it in memory.
+        """Open the store at `path`, new or not; None keeps it in memory, and nobody can tell who has it.
 
         Args:
             path: the SQLite file, in a folder that exists.
+            in_memory: no file is made, but that would be its place is held as if there were one.
             notify: runs a callback on the caller's thread later (`loop.call_soon_threadsafe`); called from the store's
                 own thread, or of a store in memory from the caller's. It must not raise: the store is closed before
                 the loop.
@@ -73,15 +78,16 @@ class Store:
         Raises:
             StoreError: the file is in use, newer, damaged, foreign, or its folder cannot be written.
         """
-        self._path = path
-        self._folder = BufferFolder(path.with_suffix(".buffers")) if path else None
+        self._path = None if in_memory else path
+        self._folder = BufferFolder(self._path.with_suffix(".buffers")) if self._path else None
         self._lock = lock_store(path) if path else None
         try:
             connection = self._open()
         except BaseException:
             self._unlock()
             raise
-        self._writer = Writer(connection, notify, on_failed, functools.partial(explain, path), path is not None)
+        explained = functools.partial(explain, self._path)
+        self._writer = Writer(connection, notify, on_failed, explained, self._path is not None)
 
     def close(self) -> None:
         """Commit what is queued and let go of the file, within a bounded time.

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 from pathlib import Path
 
 import pytest
 
+from coordinator.config import load
+from coordinator.display import Display
 from coordinator.service.queue import RUNS, Entry, Queue
+from coordinator.store.record import RunRecord
 from coordinator.store.run_folder import RunFolder
 from coordinator.whereabouts import whereabouts
 from tests.coordinator.report.runs import RecordedRun
@@ -50,3 +55,12 @@ def test_of_a_run_of_a_service_the_queue_speaks_first(
         folder.write_summary(figures(outcome=outcome, reason=reason))
     Queue(tmp_path).put(Entry(folder.run_id, entry.state, entry.outcome, entry.reason))
     assert told(folder) == expected
+
+
+def test_a_run_with_its_store_in_memory_has_a_process_as_any(tmp_path: Path) -> None:
+    config = load(None, [f"run.dir={tmp_path}", "run.store=memory"])
+    folder = RunFolder.create(config, "20260131-235959")
+    with contextlib.closing(RunRecord(folder, config, "serve", tmp_path, Display(io.StringIO(), False), None)):
+        assert told(folder) == ("running", "", "")
+        assert not folder.store_path.exists()
+    assert told(folder) == ("unfinished", "", "")
