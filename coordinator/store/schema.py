@@ -71,7 +71,7 @@ ADVICE = (
     ("Permission", "make the folder writable and start the run again"),
     ("locked", "close the other program that has it open and start the run again"),
     ("malformed", "the file is damaged: put back a copy of the run folder or start a new run"),
-    ("not a database", "the file is damaged or of another program: name another run folder"),
+    ("not a database", "the file is damaged or of another program: name another folder"),
     ("constraint", "the same thing was stored twice, a fault of this program; the run can be started again"),
     ("is not open", "a fault of this program; the run can be started again"),
 )
@@ -111,7 +111,7 @@ def lock_store(path: Path) -> int:
     except OSError as error:
         holder = os.read(descriptor, 20).decode(errors="replace")
         os.close(descriptor)
-        raise StoreError(f"store {path}: in use by process {holder}; stop it or name another run folder") from error
+        raise StoreError(f"store {path}: in use by process {holder}; stop it or name another folder") from error
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, str(os.getpid()).encode(), 0)
     return descriptor
@@ -163,7 +163,7 @@ def _checked_version(connection: sqlite3.Connection, path: Path | None) -> int:
         for query in ("PRAGMA user_version", "PRAGMA application_id", "SELECT count(*) FROM sqlite_master")
     )
     if application != APPLICATION_ID and (application, version, num_tables) != (0, 0, 0):
-        raise StoreError(f"store {path}: an SQLite file of another program; name another run folder")
+        raise StoreError(f"store {path}: an SQLite file of another program; name another folder")
     if version > len(MIGRATIONS):
         raise StoreError(
             f"store {path}: expected schema version {len(MIGRATIONS)} or older, got {version}; "

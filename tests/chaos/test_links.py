@@ -65,6 +65,7 @@ def test_with_a_quorum_the_record_says_who_was_counted(pairs: PairsRun, seed: in
     assert ended.summary["global_hash"] == pairs.expected_hashes(counted_in(ended))
 
 
+@pytest.mark.slow
 def test_a_rolling_restart_changes_nothing(pairs: PairsRun) -> None:
     """Every process is stopped in order and started again, one after the other."""
     pairs.configure(run={"num_rounds": 3})

@@ -214,5 +214,5 @@ def test_a_run_that_goes_on_elsewhere_is_refused(pairs: PairsRun) -> None:
     assert run.address
     second = pairs.processes.coordinator("serve", "--resume", run.folder, name="second")
     assert second.wait() == ExitCode.BAD_CONFIG
-    assert f"in use by process {run.pid}; stop it or name another run folder" in second.said.splitlines()[-1]
+    assert f"in use by process {run.pid}; stop it or name another folder" in second.said.splitlines()[-1]
     assert run.stop() == ExitCode.INTERRUPTED

@@ -16,6 +16,7 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
 
 
+@pytest.mark.slow
 def test_clients_with_and_without_torch_share_a_run(
     tmp_path: Path, processes: Processes, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -49,7 +49,7 @@ def test_database_of_another_program_is_refused_untouched(store_path: Path) -> N
         connection.execute("CREATE TABLE theirs (x)")
     connection.close()
     before = store_path.read_bytes()
-    with pytest.raises(StoreError, match="of another program; name another run folder"):
+    with pytest.raises(StoreError, match="of another program; name another folder"):
         Store(store_path, call, unexpected)
     assert store_path.read_bytes() == before
 
