@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from coordinator.report.reading import read_run
 from coordinator.store.run_folder import RunFolder
 from coordinator.table import Row, aligned
 from coordinator.units import show_accuracy, show_bytes
@@ -69,6 +68,8 @@ def read_result(path: Path) -> Result:
 
 def _so_far(path: Path) -> Mapping[str, Any]:
     """Return what the summary of a run that has none would say now, nothing if it has not begun."""
+    from coordinator.report.reading import read_run  # the accounts, which most who ask for results do not need
+
     try:
         return read_run(path).summary
     except ConfigError:
