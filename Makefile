@@ -3,6 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.up-to-date
+IN_PARALLEL := -n 3 --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-slow test-install chaos lint bench bench-limits bench-papers bench-peers fuzz dist
@@ -16,16 +17,16 @@ demo: $(STAMP)  ## train the main job: a coordinator and four client processes o
 	@$(BIN)/coordinator loopback
 
 test: $(STAMP)  ## run all tests, among them ruff, mypy and the dependency rules
-	@$(BIN)/python -m pytest -n 2 --dist worksteal
+	@$(BIN)/python -m pytest $(IN_PARALLEL)
 
 test-slow: $(STAMP)  ## run the tests that are left out there: every method, simulated and in real processes
-	@$(BIN)/python -m pytest -m slow -n 2 --dist worksteal
+	@$(BIN)/python -m pytest -m slow $(IN_PARALLEL)
 
 test-install: $(STAMP)  ## run the install script on a Debian that boots, as root, with debootstrap and systemd-nspawn
 	@$(BIN)/python -m pytest tests/deploy -m install
 
 chaos: $(STAMP)  ## kill processes at every failure point and by seeded schedules, on bad links too; takes long
-	@$(BIN)/python -m pytest tests/chaos -m "chaos or not chaos" -n 2 --dist worksteal
+	@$(BIN)/python -m pytest tests/chaos -m "chaos or not chaos" $(IN_PARALLEL)
 
 lint: $(STAMP)  ## check style, types and dependency rules only
 	@$(BIN)/ruff check
