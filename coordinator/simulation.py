@@ -36,6 +36,7 @@ from coordinator.virtual.hosts import ClientHost
 from coordinator.virtual.jobs import ClientsFailedError
 from coordinator.virtual.opening import open_host, settle_batched, setup_of
 from models import methods
+from models.checkpoint import CheckpointError
 from models.data import ClientParts
 from models.partition import named_rows
 from models.spec import ConfigError, RunSpec
@@ -108,6 +109,8 @@ class Simulation:
             raise
         except EncodeError as error:
             self._end(ExitCode.BAD_CONFIG, str(error))
+        except CheckpointError as error:
+            self._end(ExitCode.INTERRUPTED, str(error))
         except (OSError, StoreError) as error:
             self._end(ExitCode.INTERRUPTED, f"cannot write: {error}")
         except Exception as error:  # whatever a method, net or data set does

@@ -35,7 +35,7 @@ from edge_client.local_state import (
     own_secret,
 )
 from models.audit import keep_features
-from models.checkpoint import state_hash
+from models.checkpoint import CheckpointError, state_hash
 from models.client_states import ClientStates
 from models.failpoints import reach
 from models.methods import find
@@ -79,6 +79,8 @@ def serve(pipe: ChildPipe) -> None:
     except RecordError as error:
         reason = f"the coordinator's downlink does not fit the method: {error}"
         pipe.send(encode(commands.Failed(reason, ExitCode.FAILED)))
+    except CheckpointError as error:
+        pipe.send(encode(commands.Failed(str(error), ExitCode.FAILED)))
     except Exception as error:
         pipe.send(encode(commands.Failed(error_in_words(error, memory_mib), ExitCode.FAILED)))
         traceback.print_exc()
@@ -125,9 +127,10 @@ class Trainer:
             if isinstance(message, Task) and packed is not None:
                 self._do(message, unpack(packed))
 
-    def _announce(self) -> None:
+    def _announce(self, lost_round: int = 0) -> None:
         announcement = msgspec.structs.asdict(self._participant.announcement)
-        self._pipe.send(encode(Ready(run=self._run, **announcement, num_skipped=self._data.num_skipped)))
+        num_skipped = self._data.num_skipped
+        self._pipe.send(encode(Ready(run=self._run, **announcement, num_skipped=num_skipped, lost_round=lost_round)))
 
     def _tell(self, notes: Sequence[str]) -> None:
         for note in notes:
@@ -142,6 +145,9 @@ class Trainer:
             self._participant.take_gpu_peak_bytes()
             self._take_samples(task.round)
             self._participant.load(self._states.begin(task.round, task.exchange, task.kept))
+            if self._participant.has_state and self._states.lack:
+                self._tell([self._states.lack])
+                self._announce(task.kept)
             restore_s = time.monotonic() - started
             try:
                 outcome = self._participant.perform(

@@ -25,7 +25,7 @@ folder wherever a kill falls:
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -41,7 +41,12 @@ _OURS = ("round_start.*", "current-*", "uplink-*")
 
 
 class ClientStates:
-    """The states and uplinks of one client in one run, in a folder or, for `folder=None`, in memory."""
+    """The states and uplinks of one client in one run, in a folder or, for `folder=None`, in memory.
+
+    Attributes:
+        lack: in words, that the state which the last `begin` returned is not the one to go on from, as that is gone;
+            "" where it is. Of a client that holds no state it says nothing.
+    """
 
     def __init__(self, folder: Path | None, run: str, num_exchanges: int = 1, durable: bool = True) -> None:
         """Take up what the folder holds of this run, and remove what it holds of others.
@@ -58,6 +63,7 @@ class ClientStates:
         self._store: _Memory | _Folder = _Memory() if folder is None else _Folder(folder, durable)
         self._run = run
         self._num_exchanges = num_exchanges
+        self.lack = ""
         for name, metadata in list(self._store.metadata.items()):
             if metadata.get("run") != self._run:
                 self._store.remove(name)
@@ -75,6 +81,7 @@ class ClientStates:
             self._close_round(held, kept)
             held = []
         earlier = [name for name in held if self._exchange_of(name) < exchange]
+        self.lack = "" if earlier else self._lack(kept)
         self._remove(held[len(earlier) :])
         return self._store.get(earlier[-1] if earlier else _START)
 
@@ -97,9 +104,20 @@ class ClientStates:
         assert arrays is not None
         return [arrays[str(index)].tobytes() for index in range(len(arrays))]
 
+    def _lack(self, kept: int) -> str:
+        start = self._start_round()
+        if start == kept:
+            return ""
+        found = f"the one after round {start}, and goes on from that" if start else "none, and begins anew"
+        return f"expected to find its state after round {kept}, found {found}"
+
+    def _start_round(self) -> int:
+        """Return the round whose outcome is the start state, 0 for the initial state."""
+        return self._round_of(_START) if _START in self._store.metadata else 0
+
     def _held(self) -> list[str]:
         """Return the states of the current round, first exchange first."""
-        start = self._round_of(_START) if _START in self._store.metadata else 0
+        start = self._start_round()
         names = [name for name in self._store.metadata if name.startswith("current-")]
         return sorted((name for name in names if self._round_of(name) > start), key=self._exchange_of)
 
@@ -145,6 +163,14 @@ def _files_in(folder: Path) -> list[Path]:
         return []
 
 
+@contextlib.contextmanager
+def _told_what_to_do() -> Iterator[None]:
+    try:
+        yield
+    except checkpoint.CheckpointError as error:
+        raise checkpoint.CheckpointError(f"{error}; remove it, and this client goes on without it") from None
+
+
 class _Memory:
     """Named states in a dictionary."""
 
@@ -178,10 +204,12 @@ class _Folder:
             if path.suffix == checkpoint.TEMPORARY_SUFFIX:
                 path.unlink()
         names = [path.stem for path in ours if path.suffix == ".safetensors"]
-        self.metadata = {name: checkpoint.read_metadata(self._path(name)) for name in names}
+        with _told_what_to_do():
+            self.metadata = {name: checkpoint.read_metadata(self._path(name)) for name in names}
 
     def get(self, name: str) -> Arrays | None:
-        return checkpoint.read(self._path(name))[0] if name in self.metadata else None
+        with _told_what_to_do():
+            return checkpoint.read(self._path(name))[0] if name in self.metadata else None
 
     def put(self, name: str, arrays: Arrays, metadata: dict[str, str]) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)

@@ -134,6 +134,11 @@ class Participant:
         """Return the client's whole state; later training does not change these arrays."""
         return {name: np.array(array) for name, array in self._client.arrays().items()}
 
+    @property
+    def has_state(self) -> bool:
+        """Whether the client holds anything from round to round."""
+        return bool(self._initial)
+
     def take_gpu_peak_bytes(self) -> int:
         """Return the largest memory held on the GPU since the last call, 0 without one."""
         return self._backend.take_gpu_peak_bytes()

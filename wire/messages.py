@@ -56,10 +56,10 @@ class Constant(Message, frozen=True, array_like=True):
 
 
 class Ready(Message, frozen=True, array_like=True):
-    """The client holds data and model for the run; it comes again when its samples have changed.
+    """The client holds data and model for the run; it comes again when its samples have changed, or a state is lost.
 
     `class_counts` are train samples per class of the label map, `num_skipped` is what the device has and cannot use.
-    `computed_by` says what computes features there.
+    `computed_by` says what computes features there. `lost_round` is the `Task.kept` whose state is not there.
     """
 
     tag: ClassVar[int] = 4
@@ -73,6 +73,7 @@ class Ready(Message, frozen=True, array_like=True):
     test_counts: list[int] = []
     num_skipped: int = 0
     computed_by: str = ""
+    lost_round: int = 0
 
 
 class Task(Message, frozen=True, array_like=True):

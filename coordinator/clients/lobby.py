@@ -250,6 +250,7 @@ class Lobby:
             self._foyer.turn_away(route, *misfit)
             return
         self._tell_skipped(client, ready)
+        self._tell_lost(client, ready)
         self.announced[client] = ready
         self._events.ready(client, ready, client in self._at_work)
         self._at_work.add(client)
@@ -258,6 +259,12 @@ class Lobby:
         before = self.announced.get(client)
         if ready.num_skipped != (before.num_skipped if before else 0):
             self._events.note(f"{client} has {ready.num_skipped} samples that it cannot use; its own log says why")
+
+    def _tell_lost(self, client: str, ready: Ready) -> None:
+        before = self.announced.get(client)
+        if ready.lost_round and ready.lost_round != (before.lost_round if before else 0):
+            lost = f"{client} has lost its state after round {ready.lost_round}"
+            self._events.note(f"{lost}, and goes on from an earlier one: its own log says from which")
 
     def _misfit(self, client: str, ready: Ready) -> Fault | None:
         """Say what keeps a client from taking part, None if it fits the run."""

@@ -94,6 +94,8 @@ class Done(NamedTuple):
 class States(Protocol):
     """What a client holds across exchanges; see `models.client_states`."""
 
+    lack: str
+
     def begin(self, round: int, exchange: int, kept: int) -> Mapping[str, np.ndarray] | None:
         """Return the state that an exchange begins from."""
 
@@ -209,6 +211,8 @@ class VirtualClients:
         participant.load(states.begin(task.round, task.exchange, task.kept))
         restore_s = time.monotonic() - started
         attempt = participant.take_up(task.round, task.exchange, task.base, unpack(packed))
+        if participant.has_state and states.lack:
+            attempt.notes.append(states.lack)
         return _Work(client, participant, states, task, attempt, restore_s)
 
     def _finish(self, work: _Work) -> Done:

@@ -16,6 +16,7 @@ from pathlib import Path
 from coordinator.virtual import commands
 from coordinator.virtual.clients import Assignment, VirtualClients
 from coordinator.virtual.hosts import constants_of
+from models.checkpoint import CheckpointError
 from models.data import ClientParts
 from models.shared_data import read_shared
 from models.spec import ConfigError
@@ -44,6 +45,8 @@ class Job:
             self._send(commands.Failed("setting", str(error)))
         except EncodeError as error:
             self._send(commands.Failed("size", str(error)))
+        except CheckpointError as error:
+            self._send(commands.Failed("state", str(error)))
         except Exception as error:  # whatever a method, net or data set does
             traceback.print_exc()
             self._send(commands.Failed("method", f"{type(error).__name__}: {error}"))

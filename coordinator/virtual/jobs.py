@@ -18,6 +18,7 @@ from coordinator.half import Constant
 from coordinator.virtual import commands
 from coordinator.virtual.batching import shares
 from coordinator.virtual.clients import Announced, Assignment, Done
+from models.checkpoint import CheckpointError
 from models.spec import ConfigError
 from wire.encoding import Frames, decode, encode
 from wire.errors import EncodeError
@@ -219,11 +220,16 @@ def _client_of(frames: Frames) -> str:
     """Return whose answer this is.
 
     Raises:
-        ConfigError, EncodeError, ClientsFailedError: it is none.
+        ConfigError, EncodeError, CheckpointError, ClientsFailedError: it is none.
     """
     message, _ = decode(frames[:1], commands.COMMANDS)
     if isinstance(message, commands.Announced | commands.Performed):
         return message.client
     assert isinstance(message, commands.Failed)
-    kinds: dict[str, type[Exception]] = {"setting": ConfigError, "size": EncodeError, "method": ClientsFailedError}
+    kinds: dict[str, type[Exception]] = {
+        "setting": ConfigError,
+        "size": EncodeError,
+        "state": CheckpointError,
+        "method": ClientsFailedError,
+    }
     raise kinds[message.cause](message.reason)

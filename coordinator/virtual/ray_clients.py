@@ -86,7 +86,7 @@ class RayClients:
         task = self._ray.remote(**self._resources)(perform)
 
         def ask(clients: Sequence[str]) -> Any:
-            states = {client: self._states(client).begin(round, exchange, kept[client]) for client in clients}
+            states = {client: self._begin(client, round, exchange, kept[client]) for client in clients}
             return task.remote(self._opening, self._samples, downlink, {name: kept[name] for name in clients}, states)
 
         async for performed in self._results(self._shares(kept), ask):
@@ -94,6 +94,10 @@ class RayClients:
                 done = commands.read_performed(head, frames)
                 self._states(done.client).save(round, exchange, state)
                 yield done
+
+    def _begin(self, client: str, round: int, exchange: int, kept: int) -> tuple[Mapping[str, Any] | None, str]:
+        states = self._states(client)
+        return states.begin(round, exchange, kept), states.lack
 
     def _shares(self, clients: Iterable[str]) -> list[list[str]]:
         return shares(clients, self._num_train, self._most_queued // QUEUED_PER_CPU if self._setup.batched else 0)

@@ -34,8 +34,9 @@ class Performed(NamedTuple):
 class _HandedStates:
     """The state that one client's task was given, and the one that it leaves behind."""
 
-    def __init__(self, state: Arrays | None) -> None:
+    def __init__(self, state: Arrays | None, lack: str) -> None:
         self._state = state
+        self.lack = lack
         self.left: Arrays = {}
 
     def begin(self, round: int, exchange: int, kept: int) -> Arrays | None:
@@ -76,12 +77,12 @@ def perform(
     samples: Samples | None,
     opened: Sequence[bytes],
     kept: Mapping[str, int],
-    states: Mapping[str, Arrays | None],
+    states: Mapping[str, tuple[Arrays | None, str]],
 ) -> list[Performed]:
-    """Do an exchange for some clients, given their states."""
+    """Do an exchange for some clients, given their states and what is lacking of them."""
     run = _run_of(opening, samples)
     run.states.clear()
-    run.states.update({client: _HandedStates(state) for client, state in states.items()})
+    run.states.update({client: _HandedStates(*state) for client, state in states.items()})
     message, downlink = decode(opened, commands.COMMANDS, PIPE_BYTES)
     assert isinstance(message, commands.Open)
     assert downlink is not None

@@ -99,6 +99,8 @@ def see_nothing_lost(ended: Coordinator, num_exchanges: int) -> None:
     told = [(line["round"], line["exchange"], line["client"]) for line in lines if line["kind"] == "client"]
     assert len(told) == len(set(told)) == NUM_CLIENTS * (num_exchanges * num_rounds + 1)
     assert "Traceback" not in ended.said
+    log = (ended.folder / "log.txt").read_text()
+    assert not any(lost in log for lost in ("has lost its state", "expected to find its state"))
 
 
 def _was_killed(process: Process) -> bool:

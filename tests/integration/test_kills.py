@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from tests.integration.pairs_run import PairsRun
@@ -29,6 +31,22 @@ def test_a_killed_client_that_is_started_again_is_served_at_once(pairs: PairsRun
     assert client.wait() == ExitCode.FINISHED
     assert coordinator.summary["updates"] == {"accepted": 8, "duplicate": 0, "stale": 0, "refused": 0}
     assert coordinator.summary["global_hash"] == pairs.undisturbed_hashes()
+
+
+def test_both_sides_tell_that_a_killed_client_has_lost_its_state(pairs: PairsRun) -> None:
+    pairs.configure(run={"num_rounds": 1000})
+    coordinator, (client, _) = pairs.serve_all(0, 1)
+    coordinator.hear(r"ROUND 1/")
+    pairs.gates.shut(FIRST)
+    pairs.gates.see(FIRST)
+    client.kill()
+    shutil.rmtree(pairs.folder / "state" / FIRST)
+    pairs.gates.open(FIRST)
+    client = pairs.client(0, coordinator.address)
+    lost = coordinator.hear(f"{FIRST} has lost its state after round ([0-9]+)")[1]
+    client.hear(f"expected to find its state after round {lost}, found none, and begins anew")
+    assert coordinator.stop() == ExitCode.INTERRUPTED
+    assert client.said.count("expected to find") == coordinator.said.count("has lost") == 1
 
 
 def test_a_killed_trainer_is_started_again(pairs: PairsRun) -> None:

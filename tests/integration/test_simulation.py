@@ -102,6 +102,28 @@ def test_a_stopped_simulation_leaves_a_readable_folder(pairs: PairsRun, processe
     assert set(told["clients"]) == {"client-00", "client-01"}
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_simulation_tells_of_states_that_are_broken_or_gone(pairs: PairsRun, processes: Processes, jobs: int) -> None:
+    pairs.configure(run={"num_rounds": 100_000})
+    simulation = pairs.simulate()
+    simulation.hear(r"\[ROUND 3/100000\]")
+    simulation.kill()
+    states = list((simulation.folder / "clients/client-01").iterdir())
+    for state in states:
+        state.write_bytes(b"torn")
+    go_on = ("--resume", str(simulation.folder), "--jobs", str(jobs))
+    broken = processes.coordinator("simulate", *go_on, name="broken")
+    assert broken.wait() == 5
+    assert "; remove it, and this client goes on without it" in broken.said
+    assert "Traceback" not in broken.said
+    for state in states:
+        state.unlink()
+    gone = processes.coordinator("simulate", *go_on, name="gone")
+    gone.hear("client-01: expected to find its state after round [0-9]+, found none, and begins anew")
+    gone.kill()
+    assert "client-00: expected" not in gone.said
+
+
 def test_a_killed_simulation_leaves_a_readable_folder(pairs: PairsRun, processes: Processes) -> None:
     pairs.configure(run={"num_rounds": 100_000})
     simulation = processes.coordinator("simulate", "--config", pairs.config_path)

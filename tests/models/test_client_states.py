@@ -104,6 +104,44 @@ def test_the_last_evaluation_follows_a_round_that_counted_or_did_not(make: Make)
         assert begun(states, 2, 2, kept=kept) == expected
 
 
+def test_a_state_that_is_gone_is_missed_until_a_round_counts_again(make: Make, tmp_path: Path) -> None:
+    states = make(num_exchanges=2, run="first")
+    for round in (1, 2):
+        for exchange in (0, 1):
+            states.begin(round, exchange, kept=round - 1)
+            assert states.lack == ""
+            states.save(round, exchange, state(round))
+    states = make(num_exchanges=2, run="second")  # which holds nothing of this one
+    states.begin(3, 0, kept=2)
+    assert states.lack == "expected to find its state after round 2, found none, and begins anew"
+    states.save(3, 0, state(30))
+    states.begin(3, 1, kept=2)
+    assert states.lack == ""
+    states.save(3, 1, state(31))
+    states.begin(4, 0, kept=3)
+    assert states.lack == ""
+
+
+def test_an_older_state_than_the_one_to_go_on_from_is_told(tmp_path: Path) -> None:
+    states = ClientStates(tmp_path, RUN)
+    for round in (1, 2, 3):
+        states.begin(round, 0, kept=round - 1)
+        states.save(round, 0, state(round))
+    (tmp_path / "current-0.safetensors").unlink()
+    states = ClientStates(tmp_path, RUN)
+    assert begun(states, 4, 0, kept=3) == 2
+    assert states.lack == "expected to find its state after round 3, found the one after round 2, and goes on from that"
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_nothing_is_missed_after_a_round_that_did_not_count(make: Make, kept: int) -> None:
+    states = make()
+    states.begin(1, 0, kept=0)
+    states.save(1, 0, state(1))
+    states.begin(2, 0, kept)
+    assert states.lack == ""
+
+
 def test_held_arrays_are_not_the_callers(make: Make) -> None:
     states, arrays = make(), state(1)
     states.save(1, 0, arrays)
@@ -179,7 +217,9 @@ def test_an_empty_state_is_not_written(tmp_path: Path) -> None:
 
 def test_a_broken_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "round_start.safetensors").write_bytes(b"torn")
-    with pytest.raises(checkpoint.CheckpointError, match="round_start"):
+    with pytest.raises(
+        checkpoint.CheckpointError, match=r"round_start.*; remove it, and this client goes on without it"
+    ):
         ClientStates(tmp_path, RUN)
 
 
