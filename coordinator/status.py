@@ -103,7 +103,7 @@ def read_status(path: Path) -> Status:
     folder = RunFolder.open(path)
     config = folder.read_tables()
     num_rounds: int = config["run"]["num_rounds"]
-    found = whereabouts(folder)
+    found, told_by_service = _by_service(whereabouts(folder), folder)
     if config["run"].get("store") == "memory" and found.outcome:
         told = f"kept in memory, and over ({found.outcome}): only its figures are left"
         raise ConfigError(f"{folder.run_id} was {told}; coordinator report {path} --format table tells them")
@@ -136,7 +136,7 @@ def read_status(path: Path) -> Status:
         last_round_s=last.round_s if isinstance(last, RoundLine) else None,
         accuracy=accuracy,
         clients=clients,
-        waits_for=_told_by(found, folder) or (presence.waits_for if presence else None),
+        waits_for=told_by_service or (presence.waits_for if presence else None),
         connected={client: presence.silent_s(client) for client in presence.heard_at_s} if presence else {},
         seen_s_ago=max(0.0, time.time() - presence.at_s) if presence else None,
         waiting=facts.waiting,
@@ -154,14 +154,20 @@ def _opened(folder: RunFolder, is_hosted: bool) -> AbstractContextManager[sqlite
     return reading(folder.store_path)
 
 
-def _told_by(found: Whereabouts, folder: RunFolder) -> str:
-    """Return what a run waits for by the word of its service, nothing if it has none or that does not run."""
+def _by_service(found: Whereabouts, folder: RunFolder) -> tuple[Whereabouts, str]:
+    """Return where a run is and what it waits for, by the word of its service, which may not be on disk yet.
+
+    Of a run that has no service, or one that does not run, nothing is added.
+    """
     if found.queue is None or found.outcome:
-        return ""
+        return found, ""
     try:
-        return client_api.state(folder.run_id, found.queue.folder).told
+        now = client_api.state(folder.run_id, found.queue.folder)
     except ConfigError:
-        return ""
+        return found, ""
+    if now.state == "over":
+        return found._replace(state="over", outcome=now.outcome, reason=now.told), ""
+    return found, now.told
 
 
 def watch(path: Path, show: Callable[[Status], str], every_s: float, stream: TextIO) -> None:

@@ -74,9 +74,11 @@ def _way_on(status: Status) -> list[str]:
     is_spent = status.rounds_completed + status.rounds_failed >= status.num_rounds
     if outcome in ("interrupted", "cancelled") or (outcome == "failed" and not is_spent):
         return [_how_to_go_on(status)]
+    if status.service_is_at_work:
+        return []
     if status.state == "unfinished":
         return [f"no process of this machine has it: it was killed, or runs elsewhere; {_how_to_go_on(status)}"]
-    if status.state == "stopped" or (status.state == "queued" and not status.service_is_at_work):
+    if status.state in ("stopped", "queued"):
         return [f"no process of this machine has it; {_how_to_go_on(status)}"]
     return []
 

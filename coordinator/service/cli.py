@@ -116,7 +116,7 @@ def _runs(args: argparse.Namespace) -> int:
         print(msgspec.json.format(msgspec.json.encode([msgspec.structs.asdict(run) for run in runs])).decode())
         return ExitCode.FINISHED
     for run in runs:
-        progress = f", in round {run.round} of {run.num_rounds}" if run.state == "running" else ""
+        progress = f", in round {run.round} of {run.num_rounds}" if run.round is not None else ""
         print(f"{run.run_id}  {run.outcome or run.state}{progress}" + (f"  {run.told}" if run.told else ""))
     return ExitCode.FINISHED
 

@@ -215,6 +215,22 @@ def test_a_round_waits_for_a_client_whose_key_was_revoked_and_says_so(
     played(tmp_path, monkeypatch, play)
 
 
+def test_a_run_whose_figures_cannot_be_written_is_over_for_that_reason_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = []
+
+    def write_summary(folder: RunFolder, summary: Any) -> None:
+        raise OSError("full")
+
+    async def play(_: Clients, coordinator: daemon.Coordinator) -> None:
+        ended.append(coordinator)
+        monkeypatch.setattr(RunFolder, "write_summary", write_summary)
+
+    assert played(tmp_path, monkeypatch, play) == {}
+    assert ended[0].reason == "played; the run's record is not complete: full"
+
+
 def test_the_service_manager_that_it_is_given_hears_of_it_and_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,6 +62,27 @@ def test_a_run_that_was_killed_says_how_it_goes_on(tmp_path: Path) -> None:
     assert "no process" not in format_status(read_status(recorded.end().path))
 
 
+def test_a_run_whose_end_its_service_could_not_write_is_over_by_its_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = stored_run(tmp_path / RUNS, "serve")
+    Queue(tmp_path).put(Entry(folder.run_id, "running"))
+    over = RunState(folder.run_id, str(folder.path), "m", "over", "interrupted", told="database or disk is full")
+    monkeypatch.setattr("coordinator.client_api.state", lambda run_id, service: over)
+    told = format_status(read_status(folder.path)).splitlines()
+    assert told[0].endswith("over (interrupted: database or disk is full)")
+    assert told[2] == f"to go on: coordinator resume {folder.run_id}"
+
+
+def test_a_service_that_is_at_work_is_not_said_to_go_on_when_it_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = stored_run(tmp_path / RUNS, "serve")
+    Queue(tmp_path).put(Entry(folder.run_id, "running"))
+    monkeypatch.setattr("coordinator.client_api.is_at_work", lambda service: True)
+    assert "started again" not in format_status(read_status(folder.path))
+
+
 def test_a_run_of_a_service_that_was_killed_says_that_the_service_goes_on_with_it(tmp_path: Path) -> None:
     folder = stored_run(tmp_path / RUNS, "serve")
     Queue(tmp_path).put(Entry(folder.run_id, "running"))

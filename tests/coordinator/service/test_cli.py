@@ -19,6 +19,7 @@ STATES = [
     RunState("a", "/runs/a", "m", "running", "", 3, 10, ["x"], "waiting for updates 1/2, missing y"),
     RunState("b", "/runs/b", "m", "queued", told="waiting for clients 1/2, 2 are here: 1 without cuda"),
     RunState("c", "/runs/c", "m", "over", "finished", num_rounds=10),
+    RunState("d", "/runs/d", "", "running", told="its service does not know its round"),
 ]
 
 
@@ -38,11 +39,13 @@ def test_runs_are_a_line_each(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
         "a  running, in round 3 of 10  waiting for updates 1/2, missing y",
         "b  queued  waiting for clients 1/2, 2 are here: 1 without cuda",
         "c  finished",
+        "d  running  its service does not know its round",
     ]
     assert cli.main(["runs", "--format", "json"]) == ExitCode.FINISHED
     rows = json.loads(capsys.readouterr().out)
     assert [(row["run_id"], row["state"], row["round"], row["clients"]) for row in rows] == [
         ("a", "running", 3, ["x"]), ("b", "queued", None, []), ("c", "over", None, []),
+        ("d", "running", None, []),
     ]  # fmt: skip
 
 
