@@ -128,6 +128,7 @@ class Service:
             reporter.wait(END_S)
         if self.unwritten:
             self._write_queue()
+        self.place.leave()
 
     # Runs
 

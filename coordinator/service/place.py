@@ -46,6 +46,10 @@ class Place:
             )
             raise FileNotFoundError(f"{told}; put it back there, or end that process and start it in another folder")
 
+    def leave(self) -> None:
+        """Let another process have it."""
+        os.close(self._lock)
+
 
 def _see_private(folder: Path) -> None:
     """Raise ConfigError for a folder that is another account's, or that others may enter."""

@@ -8,13 +8,17 @@ What a run needs beside its place here stands in its run folder.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
 import msgspec
+import psutil
 
+from coordinator.service.orders import SOCKET
 from coordinator.store.run_folder import RunFolder, write_whole
+from coordinator.store.schema import lock_path
 from models.spec import ConfigError, nearest
 
 FILE = "queue.json"
@@ -127,6 +131,22 @@ def queue_of(run: RunFolder) -> Queue | None:
     except ConfigError:  # some other file that has this name
         return None
     return queue if queue.get(run.run_id) is not None else None
+
+
+def service_of(process: psutil.Process) -> Path | None:
+    """Return the folder of the service that a process is; None if it is none, or of another account.
+
+    It has the lock of its queue open or, where that file was removed, its socket.
+    """
+    lock = lock_path(Path(FILE)).name
+    with contextlib.suppress(psutil.Error):
+        for file in process.open_files():
+            if Path(file.path).name == lock:
+                return Path(file.path).parent
+        for link in psutil.net_connections("unix"):
+            if link.pid == process.pid and Path(str(link.laddr)).name == SOCKET:
+                return Path(process.cwd(), str(link.laddr)).parent
+    return None
 
 
 def service_goes_on(service: Path) -> str:

@@ -36,12 +36,13 @@ def test_a_folder_is_known_by_its_whole_path_and_seen_where_it_was(
     told = f"was moved or removed: expected it at {folder}; put it back there"
     with pytest.raises(FileNotFoundError, match=told):
         place.see()
-    Place(folder)  # of another service, which is nothing to this one
+    Place(folder).leave()  # of another service, which is nothing to this one
     with pytest.raises(FileNotFoundError, match=told):
         place.see()
     shutil.rmtree(folder)
     (folder.parent / "moved").rename(folder)
     place.see()
+    place.leave()
 
 
 def test_a_service_whose_folder_was_moved_makes_no_other_and_goes_on_when_it_is_back(

@@ -43,7 +43,7 @@ def test_a_folder_that_others_may_enter_is_refused(folder: Path) -> None:
     with pytest.raises(ConfigError, match=rf"\[service\] dir: .* got mode 750, .*; chmod 700 {folder}"):
         Service(settings(folder), folder, None)
     folder.chmod(0o700)
-    Service(settings(folder), folder, None)
+    Service(settings(folder), folder, None).place.leave()
 
 
 def test_a_folder_of_another_account_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
