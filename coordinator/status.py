@@ -37,6 +37,7 @@ class Status(msgspec.Struct, frozen=True):
         run_id: its id.
         method: its method's name.
         folder: the run folder, as it was named.
+        begun_as: the id that it was begun with, None if the folder still has that name.
         mode: the command that began it, None if nothing is stored yet.
         state: see `whereabouts`.
         outcome: of one that is over: `finished`, `failed`, `interrupted` or `cancelled`.
@@ -67,6 +68,7 @@ class Status(msgspec.Struct, frozen=True):
     run_id: str
     method: str
     folder: str
+    begun_as: str | None
     mode: str | None
     state: State
     outcome: str | None
@@ -105,8 +107,8 @@ def read_status(path: Path) -> Status:
     num_rounds: int = config["run"]["num_rounds"]
     found, told_by_service = _by_service(whereabouts(folder), folder)
     if config["run"].get("store") == "memory" and found.outcome:
-        told = f"kept in memory, and over ({found.outcome}): only its figures are left"
-        raise ConfigError(f"{folder.run_id} was {told}; coordinator report {path} --format table tells them")
+        told = f"was kept in memory and is over ({found.outcome}): only its figures are left"
+        raise ConfigError(f"{folder.run_id} {told}; coordinator report {path} --format table tells them")
     with _opened(folder, found.queue is not None) as connection:
         position, records = read_position(connection), read_rounds(connection)
         devices, facts = read_devices(connection), read_facts(connection)
@@ -119,6 +121,7 @@ def read_status(path: Path) -> Status:
         run_id=folder.run_id,
         method=config["method"]["name"],
         folder=str(path),
+        begun_as=facts.run_id if facts.run_id and facts.run_id != folder.run_id else None,
         mode=facts.mode or None,
         state=found.state,
         outcome=found.outcome or None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -96,6 +97,10 @@ def _open_exchange(status: Status) -> list[str]:
 
 
 def _how_to_go_on(status: Status) -> str:
+    if status.begun_as is not None:
+        path = Path(status.folder).resolve()
+        names = f"{shlex.quote(str(path))} {shlex.quote(str(path.with_name(status.begun_as)))}"
+        return f"to go on: first give the folder the name again that the run was begun with: mv {names}"
     if status.service is None:
         larger = " --set round.max_failed_rounds=N" if "max_failed_rounds" in status.reason else ""
         return RunFolder(Path(status.folder)).how_to_go_on(status.mode or "serve") + larger

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -30,6 +31,22 @@ def test_submit_prints_the_id(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     monkeypatch.setattr(client_api, "submit", submit)
     assert cli.main(["submit", "--config", "run.toml", "--set", "a.b=1"]) == ExitCode.FINISHED
     assert capsys.readouterr().out == "run.toml ['a.b=1']\n"
+
+
+def test_submit_warns_of_a_module_that_is_not_here_as_check_config_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.path", [*sys.path])
+    monkeypatch.setattr(client_api, "submit", lambda config, settings: "run")
+    given = ["--set", "model.name=mynet:Tiny", "--set", "data.dataset=digits"]
+    told = "coordinator: [model] name = 'mynet:Tiny': there is no such module here; loopback, simulate and every device"
+    for command in ("check-config", "submit"):
+        assert cli.main([command, *given]) == ExitCode.FINISHED
+        assert capsys.readouterr().err.startswith(told)
+    (tmp_path / "mynet.py").touch()
+    (tmp_path / "run.toml").touch()
+    assert cli.main(["submit", "--config", str(tmp_path / "run.toml"), *given]) == ExitCode.FINISHED
+    assert capsys.readouterr() == ("run\n", "")
 
 
 def test_runs_are_a_line_each(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,6 +154,15 @@ def test_the_log_of_a_run_that_never_began_ends_when_it_is_cancelled(
     monkeypatch.setattr("time.sleep", lambda seconds: queue.put(Entry(folder.run_id, "over", "cancelled")))
     assert cli.main(["log", str(folder.path), "--follow"]) == ExitCode.FINISHED
     assert capsys.readouterr().out == ""
+
+
+def test_the_log_of_a_run_that_is_queued_says_that_it_has_not_begun(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = stored_run(tmp_path / "runs", "serve")
+    Queue(tmp_path).put(Entry(folder.run_id))
+    assert cli.main(["log", str(folder.path)]) == ExitCode.FINISHED
+    assert capsys.readouterr() == ("", f"{folder.run_id} is queued and has not begun\n")
 
 
 def test_the_log_of_a_run_that_was_stopped_is_followed_once_it_is_resumed(
