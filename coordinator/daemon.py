@@ -198,7 +198,8 @@ class Coordinator:
             self._record.close()
         except (OSError, StoreError) as error:
             incomplete = f"the run's record is not complete: {error}"
-            code, reason = ExitCode.INTERRUPTED, f"{reason}; {incomplete}" if reason else incomplete
+            self._display.note(incomplete)
+            code, reason = ExitCode.INTERRUPTED, reason if code == ExitCode.INTERRUPTED else incomplete
         self.reason = reason
         self._display.note(f"the run is over: {code.outcome}" + (f" ({reason})" if reason else ""))
         return code

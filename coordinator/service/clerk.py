@@ -81,7 +81,8 @@ class Clerk:
         entry, hosted = self._entry(run_id), self._service.hosted.get(run_id)
         if hosted is None:
             advice = f"; `coordinator cancel {run_id}` takes it out of the queue" if entry.state == "queued" else ""
-            raise ConfigError(f"{run_id}: expected a run that goes on, got one that is {entry.state}{advice}")
+            is_what = f"over ({entry.outcome})" if entry.state == "over" else entry.state
+            raise ConfigError(f"{run_id}: expected a run that goes on, got one that is {is_what}{advice}")
         hosted.end(reason, outcome)
         await self._service.over(run_id)
         return Done(run_id, self._entry(run_id).outcome)
@@ -94,6 +95,7 @@ class Clerk:
         return Done(order.run_id, "queued")
 
     def _see_may_resume(self, run_id: str) -> None:
+        self._service.place.see()
         entry = self._entry(run_id)
         if entry.state != "over" or entry.outcome == "finished":
             is_what = "finished" if entry.outcome == "finished" else entry.state

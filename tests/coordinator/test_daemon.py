@@ -215,8 +215,12 @@ def test_a_round_waits_for_a_client_whose_key_was_revoked_and_says_so(
     played(tmp_path, monkeypatch, play)
 
 
-def test_a_run_whose_figures_cannot_be_written_is_over_for_that_reason_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [(ExitCode.FINISHED, "the run's record is not complete: full"), (ExitCode.INTERRUPTED, "stopped")],
+)
+def test_a_run_that_would_be_finished_but_for_its_figures_is_over_for_that_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: ExitCode, reason: str
 ) -> None:
     ended = []
 
@@ -226,9 +230,10 @@ def test_a_run_whose_figures_cannot_be_written_is_over_for_that_reason_too(
     async def play(_: Clients, coordinator: daemon.Coordinator) -> None:
         ended.append(coordinator)
         monkeypatch.setattr(RunFolder, "write_summary", write_summary)
+        coordinator.end(code, "stopped")
 
     assert played(tmp_path, monkeypatch, play) == {}
-    assert ended[0].reason == "played; the run's record is not complete: full"
+    assert ended[0].reason == reason
 
 
 def test_the_service_manager_that_it_is_given_hears_of_it_and_no_other(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.service.clerk import Clerk
-from coordinator.service.orders import Cancel, ListRuns, Runs
+from coordinator.service.orders import Cancel, ListRuns, Resume, Runs
 from coordinator.service.place import Place
 from coordinator.service.queue import Queue
 from models.spec import ConfigError
@@ -61,6 +61,8 @@ def test_a_service_whose_folder_was_moved_makes_no_other_and_goes_on_when_it_is_
             with pytest.raises(OSError, match=r"was moved or removed: .*; nothing has changed"):
                 await clerk.carry_out(Cancel(queued))
             entry = await asyncio.wait_for(ended(service, hosted.run_id), OVER_S)
+            with pytest.raises(OSError, match="was moved or removed"):
+                await clerk.carry_out(Resume(hosted.run_id))
             assert not folder.exists()
             moved.rename(folder)
             while Queue(folder).find(hosted.run_id) != entry:
