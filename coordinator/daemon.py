@@ -47,19 +47,7 @@ from models.spec import RunSpec
 from wire.encoding import Frames, Packed, encode
 from wire.errors import EncodeError
 from wire.exit_codes import ExitCode
-from wire.messages import (
-    Ack,
-    Finish,
-    Grant,
-    Message,
-    Offer,
-    Progress,
-    Ready,
-    Refusal,
-    RefusalCode,
-    Update,
-    Welcome,
-)
+from wire.messages import Ack, Finish, Grant, Message, Offer, Progress, Ready, Refusal, RefusalCode, Update, Welcome
 from wire.messages import Constant as ConstantMessage
 from wire.sockets.systemd import ServiceManager
 from wire.timing import Timing
@@ -83,6 +71,8 @@ class Coordinator:
     ) -> None:
         """Bring the parts together; `run` opens the port, and tells systemd when the run is up and when it ends."""
         self._config = config
+        self.reason = ""
+        """Why it is over, for people, once it is."""
         self._systemd = systemd
         self._open_port = open_port
         self._spec = spec
@@ -183,13 +173,12 @@ class Coordinator:
 
     async def _farewell(self, code: ExitCode, reason: str) -> ExitCode:
         """Tell the clients, hear their goodbyes, and write down how the run ended; return the exit code."""
-        outcome = code.outcome
         self._systemd.stopping()
         reach("run.over")
         self._alarm.cancel()
         self._acks.send_all()
         self._lobby.close()
-        finish = encode(Finish(self._token, outcome, reason))
+        finish = encode(Finish(self._token, code.outcome, reason))
         for client in self._lobby.clients:
             self._lobby.send(client, finish, self._now())
         if self._lobby.clients:
@@ -204,13 +193,15 @@ class Coordinator:
             self._record.put_turned_away(self._turned_away.counts)
             self._record.put_undelivered(self._undelivered.counts)
             self._record.put_refusals(self._misfits.counts, self._ledger.since_start.refusals)
-            self._record.finish(self._ledger, self._half.state, self._half.versions, peaks, outcome, reason)
+            self._record.finish(self._ledger, self._half.state, self._half.versions, peaks, code.outcome, reason)
             reach("summary.written")
             self._record.close()
         except (OSError, StoreError) as error:
-            self._display.note(f"the run's record is not complete: {error}")
-            code = ExitCode.INTERRUPTED
-        self._display.note(f"the run is over: {outcome}" + (f" ({reason})" if reason else ""))
+            incomplete = f"the run's record is not complete: {error}"
+            self._display.note(incomplete)
+            code, reason = ExitCode.INTERRUPTED, reason if code == ExitCode.INTERRUPTED else incomplete
+        self.reason = reason
+        self._display.note(f"the run is over: {code.outcome}" + (f" ({reason})" if reason else ""))
         return code
 
     # Messages
@@ -391,7 +382,7 @@ class Coordinator:
         """End the run if one of its tasks has failed: it would wait for that task for ever."""
         error = None if task.cancelled() else task.exception()
         if isinstance(error, OSError | StoreError):
-            self.end(ExitCode.INTERRUPTED, f"cannot write: {error}")
+            self.end(ExitCode.INTERRUPTED, f"cannot write to {self._record.folder.path}: {error}")
         elif error is not None:
             self._display.note("".join(traceback.format_exception(error)))
             self.end(ExitCode.FAILED, f"internal error: {type(error).__name__}: {error}")

@@ -37,6 +37,7 @@ class Status(msgspec.Struct, frozen=True):
         run_id: its id.
         method: its method's name.
         folder: the run folder, as it was named.
+        begun_as: the id that it was begun with, None if the folder still has that name.
         mode: the command that began it, None if nothing is stored yet.
         state: see `whereabouts`.
         outcome: of one that is over: `finished`, `failed`, `interrupted` or `cancelled`.
@@ -67,6 +68,7 @@ class Status(msgspec.Struct, frozen=True):
     run_id: str
     method: str
     folder: str
+    begun_as: str | None
     mode: str | None
     state: State
     outcome: str | None
@@ -103,10 +105,10 @@ def read_status(path: Path) -> Status:
     folder = RunFolder.open(path)
     config = folder.read_tables()
     num_rounds: int = config["run"]["num_rounds"]
-    found = whereabouts(folder)
+    found, told_by_service = _by_service(whereabouts(folder), folder)
     if config["run"].get("store") == "memory" and found.outcome:
-        told = f"kept in memory, and over ({found.outcome}): only its figures are left"
-        raise ConfigError(f"{folder.run_id} was {told}; coordinator report {path} --format table tells them")
+        told = f"was kept in memory and is over ({found.outcome}): only its figures are left"
+        raise ConfigError(f"{folder.run_id} {told}; coordinator report {path} --format table tells them")
     with _opened(folder, found.queue is not None) as connection:
         position, records = read_position(connection), read_rounds(connection)
         devices, facts = read_devices(connection), read_facts(connection)
@@ -119,6 +121,7 @@ def read_status(path: Path) -> Status:
         run_id=folder.run_id,
         method=config["method"]["name"],
         folder=str(path),
+        begun_as=facts.run_id if facts.run_id and facts.run_id != folder.run_id else None,
         mode=facts.mode or None,
         state=found.state,
         outcome=found.outcome or None,
@@ -136,7 +139,7 @@ def read_status(path: Path) -> Status:
         last_round_s=last.round_s if isinstance(last, RoundLine) else None,
         accuracy=accuracy,
         clients=clients,
-        waits_for=_told_by(found, folder) or (presence.waits_for if presence else None),
+        waits_for=told_by_service or (presence.waits_for if presence else None),
         connected={client: presence.silent_s(client) for client in presence.heard_at_s} if presence else {},
         seen_s_ago=max(0.0, time.time() - presence.at_s) if presence else None,
         waiting=facts.waiting,
@@ -154,14 +157,20 @@ def _opened(folder: RunFolder, is_hosted: bool) -> AbstractContextManager[sqlite
     return reading(folder.store_path)
 
 
-def _told_by(found: Whereabouts, folder: RunFolder) -> str:
-    """Return what a run waits for by the word of its service, nothing if it has none or that does not run."""
+def _by_service(found: Whereabouts, folder: RunFolder) -> tuple[Whereabouts, str]:
+    """Return where a run is and what it waits for, by the word of its service, which may not be on disk yet.
+
+    Of a run that has no service, or one that does not run, nothing is added.
+    """
     if found.queue is None or found.outcome:
-        return ""
+        return found, ""
     try:
-        return client_api.state(folder.run_id, found.queue.folder).told
+        now = client_api.state(folder.run_id, found.queue.folder)
     except ConfigError:
-        return ""
+        return found, ""
+    if now.state == "over":
+        return found._replace(state="over", outcome=now.outcome, reason=now.told), ""
+    return found, now.told
 
 
 def watch(path: Path, show: Callable[[Status], str], every_s: float, stream: TextIO) -> None:

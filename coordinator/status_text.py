@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -74,9 +75,11 @@ def _way_on(status: Status) -> list[str]:
     is_spent = status.rounds_completed + status.rounds_failed >= status.num_rounds
     if outcome in ("interrupted", "cancelled") or (outcome == "failed" and not is_spent):
         return [_how_to_go_on(status)]
+    if status.service_is_at_work:
+        return []
     if status.state == "unfinished":
         return [f"no process of this machine has it: it was killed, or runs elsewhere; {_how_to_go_on(status)}"]
-    if status.state == "stopped" or (status.state == "queued" and not status.service_is_at_work):
+    if status.state in ("stopped", "queued"):
         return [f"no process of this machine has it; {_how_to_go_on(status)}"]
     return []
 
@@ -94,6 +97,10 @@ def _open_exchange(status: Status) -> list[str]:
 
 
 def _how_to_go_on(status: Status) -> str:
+    if status.begun_as is not None:
+        path = Path(status.folder).resolve()
+        names = f"{shlex.quote(str(path))} {shlex.quote(str(path.with_name(status.begun_as)))}"
+        return f"to go on: first give the folder the name again that the run was begun with: mv {names}"
     if status.service is None:
         larger = " --set round.max_failed_rounds=N" if "max_failed_rounds" in status.reason else ""
         return RunFolder(Path(status.folder)).how_to_go_on(status.mode or "serve") + larger

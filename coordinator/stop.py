@@ -10,9 +10,10 @@ import psutil
 
 from coordinator import client_api
 from coordinator.config import RunSection
-from coordinator.service.queue import RUNS, Queue, service_goes_on
+from coordinator.service.queue import RUNS, Queue, service_goes_on, service_of
 from coordinator.store.holder import holder
 from coordinator.store.run_folder import RunFolder
+from coordinator.store.stored import read_facts, reading
 from coordinator.whereabouts import whereabouts
 from models.spec import ConfigError
 from wire.exit_codes import ExitCode
@@ -45,7 +46,8 @@ def stop(path: Path) -> ExitCode:
     """Tell the process that has the run in this folder to end, and see it end.
 
     Raises:
-        ConfigError: there is no run folder, or the run is one that its service goes on with when it is started.
+        ConfigError: there is no run folder, or the run is one that its service goes on with when it is started, or that
+            a service has which does not know the folder; or the process is another account's.
     """
     folder = RunFolder.open(path)
     found = whereabouts(folder)
@@ -56,7 +58,11 @@ def stop(path: Path) -> ExitCode:
     process = found.process
     if process is None:
         return _told(f"{folder.run_id} has no process on this machine: it was killed, or runs elsewhere")
-    process.terminate()
+    _see_alone(process, folder)
+    try:
+        process.terminate()
+    except psutil.AccessDenied:
+        raise ConfigError(f"process {process.pid}, which has {folder.run_id}, is another account's") from None
     give_up_at = time.monotonic() + WITHIN_S
     while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
         if time.monotonic() > give_up_at:
@@ -65,6 +71,18 @@ def stop(path: Path) -> ExitCode:
         time.sleep(0.02)
     outcome = whereabouts(folder).outcome
     return _told(f"{folder.run_id} is stopped; its outcome: {outcome or 'none yet, as its process was killed'}")
+
+
+def _see_alone(process: psutil.Process, folder: RunFolder) -> None:
+    """Raise ConfigError for a process that is a service, as its other runs would end too."""
+    service = service_of(process)
+    if service is None:
+        return
+    with reading(folder.store_path) as connection:
+        run_id = read_facts(connection).run_id or folder.run_id
+    told = f"process {process.pid}, which has this run, is the service in {service}, whose other runs would end too"
+    by_name = f"PROTOEDGE_SERVICE={shlex.quote(str(service))} coordinator cancel {run_id}"
+    raise ConfigError(f"{folder.path}: {told}; have the service end this one alone: {by_name}")
 
 
 def _told(line: str) -> ExitCode:

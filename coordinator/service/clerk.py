@@ -48,13 +48,20 @@ class Clerk:
         config = self._service.config.over(read(order.tables, order.settings, order.where), order.where)
         classes = await asyncio.to_thread(dataset_classes, config.data)
         spec = config.spec("", classes)
-        folder = RunFolder.create(config, time.strftime("%Y%m%d-%H%M%S"))
+        folder = self._new_folder(config)
         try:
             self._service.put(Plan(folder, config, msgspec.structs.replace(spec, run_id=folder.run_id)))
         except OSError:
             folder.discard()
             raise
         return Done(folder.run_id, "queued")
+
+    def _new_folder(self, config: RunConfig) -> RunFolder:
+        try:
+            self._service.place.see()  # so that no folder is made where the service's was moved from
+            return RunFolder.create(config, time.strftime("%Y%m%d-%H%M%S"))
+        except (ConfigError, OSError) as error:
+            raise ConfigError(f"{error}; nothing is queued") from None
 
     async def _list(self, order: ListRuns) -> Runs:
         entries = [self._entry(order.run_id)] if order.run_id else self._service.queue.entries[-MOST_RUNS:]
@@ -74,7 +81,8 @@ class Clerk:
         entry, hosted = self._entry(run_id), self._service.hosted.get(run_id)
         if hosted is None:
             advice = f"; `coordinator cancel {run_id}` takes it out of the queue" if entry.state == "queued" else ""
-            raise ConfigError(f"{run_id}: expected a run that goes on, got one that is {entry.state}{advice}")
+            is_what = f"over ({entry.outcome})" if entry.state == "over" else entry.state
+            raise ConfigError(f"{run_id}: expected a run that goes on, got one that is {is_what}{advice}")
         hosted.end(reason, outcome)
         await self._service.over(run_id)
         return Done(run_id, self._entry(run_id).outcome)
@@ -87,6 +95,7 @@ class Clerk:
         return Done(order.run_id, "queued")
 
     def _see_may_resume(self, run_id: str) -> None:
+        self._service.place.see()
         entry = self._entry(run_id)
         if entry.state != "over" or entry.outcome == "finished":
             is_what = "finished" if entry.outcome == "finished" else entry.state
@@ -102,20 +111,20 @@ class Clerk:
 
     def _state(self, entry: Entry) -> RunState:
         folder = RunFolder(self._service.config.runs / entry.run_id)
-        method, num_rounds, fault = _facts(folder)
-        told = "; ".join(filter(None, (entry.reason, fault)))
+        config, fault = _read(folder)
+        round, clients, told = None, [], [entry.reason]
         hosted, plan = self._service.hosted.get(entry.run_id), self._service.plans.get(entry.run_id)
-        state = RunState(
-            entry.run_id, str(folder.path.resolve()), method, entry.state, entry.outcome,
-            num_rounds=num_rounds, told=told,
-        )  # fmt: skip
         if plan is not None:
-            return msgspec.structs.replace(state, told=self._why_queued(plan.config))
-        if hosted is None:
-            return state
-        round, waits_for = hosted.where
-        told = "; ".join(filter(None, (waits_for, hosted.told_of_declined)))
-        return msgspec.structs.replace(state, round=round, clients=sorted(hosted.clients), told=told)
+            config, told = plan.config, [self._why_queued(plan.config)]
+        elif hosted is not None:
+            config, clients = hosted.plan.config, sorted(hosted.clients)
+            round, waits_for = hosted.where
+            told = [waits_for, hosted.told_of_declined]
+        method, num_rounds = (config.method_name, config.run.num_rounds) if config is not None else ("", 0)
+        return RunState(
+            entry.run_id, str(folder.path.resolve()), method, entry.state, entry.outcome,
+            round, num_rounds, clients, "; ".join(filter(None, (*told, fault))),
+        )  # fmt: skip
 
     def _why_queued(self, config: RunConfig) -> str:
         """Say what a run waits for that is not started yet, and which requirement fails on how many clients."""
@@ -123,6 +132,8 @@ class Clerk:
         if len(self._service.hosted) >= most:
             going_on = ", ".join(map(_told_of, self._service.hosted.values()))
             return f"waiting for another run to end (max_concurrent_runs = {most}): {going_on}"
+        if self._service.unwritten:
+            return f"waiting until its beginning can be written: {self._service.unwritten}"
         num_free = len(self._service.free_for(config))
         fails = count_unmet(config, (guest.device for guest in guests.values()))
         num_busy = sum(self._service.is_busy(guest) and not unmet(config, guest.device) for guest in guests.values())
@@ -140,10 +151,9 @@ def _told_of(hosted: Hosted) -> str:
     return f"{hosted.run_id} is in round {round}" + (f" ({waits_for})" if waits_for else "")
 
 
-def _facts(folder: RunFolder) -> tuple[str, int, str]:
-    """Return a run's method, its number of rounds, and what is wrong with its folder, if anything is."""
+def _read(folder: RunFolder) -> tuple[RunConfig | None, str]:
+    """Return a run's settings, and what is wrong with its folder, if anything is."""
     try:
-        config = read_section(RunConfig, folder.read_tables(), str(folder.config_path))
+        return read_section(RunConfig, folder.read_tables(), str(folder.config_path)), ""
     except ConfigError as error:
-        return "", 0, str(error)
-    return str(config.method.get("name", "")), config.run.num_rounds, ""
+        return None, str(error)

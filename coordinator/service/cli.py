@@ -102,8 +102,25 @@ def stand(args: argparse.Namespace) -> int:
 def _submit(args: argparse.Namespace) -> int:
     from coordinator import client_api
 
-    print(client_api.submit(args.config, args.set))
+    run_id = client_api.submit(args.config, args.set)
+    for told in _modules_not_here(args):
+        print(f"coordinator: {told}", file=sys.stderr)
+    print(run_id)
     return ExitCode.FINISHED
+
+
+def _modules_not_here(args: argparse.Namespace) -> list[str]:
+    """Return what `check-config` says of modules; nothing where only the service knows what the settings name."""
+    from pathlib import Path
+
+    from coordinator.config import load
+    from models.spec import ConfigError
+
+    sys.path.append(str(args.config.resolve().parent if args.config else Path.cwd()))
+    try:
+        return load(args.config, args.set).modules_not_here()
+    except ConfigError:
+        return []
 
 
 def _runs(args: argparse.Namespace) -> int:
@@ -116,7 +133,7 @@ def _runs(args: argparse.Namespace) -> int:
         print(msgspec.json.format(msgspec.json.encode([msgspec.structs.asdict(run) for run in runs])).decode())
         return ExitCode.FINISHED
     for run in runs:
-        progress = f", in round {run.round} of {run.num_rounds}" if run.state == "running" else ""
+        progress = f", in round {run.round} of {run.num_rounds}" if run.round is not None else ""
         print(f"{run.run_id}  {run.outcome or run.state}{progress}" + (f"  {run.told}" if run.told else ""))
     return ExitCode.FINISHED
 
@@ -128,6 +145,8 @@ def _log(args: argparse.Namespace) -> int:
     from coordinator.whereabouts import whereabouts
 
     folder, log = RunFolder.open(args.run_dir), None
+    if not folder.log_path.exists() and whereabouts(folder).state == "queued":
+        print(f"{folder.run_id} is queued and has not begun", file=sys.stderr)
     with contextlib.ExitStack() as opened:
         while True:
             goes_on = args.follow and not whereabouts(folder).outcome

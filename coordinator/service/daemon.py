@@ -6,7 +6,8 @@ smallest ids; more come in later. From then on what such a client says goes to i
 is over. The first run in the queue that can be started is the next: one whose clients are missing holds nobody up.
 
 The queue is on disk before anybody hears of a change, and a run has a store of its own. So after a kill, runs that went
-on are resumed and queued ones are queued, and a run's clients are those that it had.
+on are resumed and queued ones are queued, and a run's clients are those that it had. Only that a run is over is so
+before it is written: where the disk is full that is tried again, as is the beginning of the next run.
 """
 
 from __future__ import annotations
@@ -14,8 +15,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import os
-import stat
 import subprocess
 import sys
 import traceback
@@ -31,18 +30,18 @@ from coordinator.config import RunConfig
 from coordinator.service.clerk import Clerk
 from coordinator.service.desk import Desk
 from coordinator.service.hosted import Hosted, Plan
-from coordinator.service.queue import FILE, Entry, Queue
+from coordinator.service.place import Place
+from coordinator.service.queue import Entry, Queue
 from coordinator.service.requirements import unmet
 from coordinator.service.settings import ServiceConfig
 from coordinator.service.spare import SpareAggregator
 from coordinator.store.run_folder import RunFolder, run_token
-from coordinator.store.schema import lock_store, settle
+from coordinator.store.schema import settle
 from coordinator.store.store import StoreError
 from models.spec import ConfigError
 from wire.encoding import encode
 from wire.exit_codes import ExitCode
 from wire.messages import Decline, Goodbye, Ping, Pong, Standby
-from wire.sockets.keys import OTHERS
 from wire.sockets.log import say
 from wire.sockets.signals import run_daemon
 from wire.sockets.systemd import ServiceManager
@@ -68,18 +67,20 @@ class Service:
         Raises:
             ConfigError: another process is at work there, or what is there is no queue.
         """
-        self.config = config
+        self.place = Place(config.folder)
+        self.config = config.at(self.place.path)
         self._modules = modules
         self._keys = keys
         self._systemd = ServiceManager()
         self._turned_away = TurnedAway({}, say)
-        self._make_folder()
-        self.queue = Queue(config.folder)
+        self.queue = Queue(self.place.path, self.place.see)
         self.plans: dict[str, Plan] = {}
         self.hosted: dict[str, Hosted] = {}
+        self.unwritten = ""
+        """Why the queue is not on disk as it is here, or a run not begun; "" where all is written."""
         self._seeing: dict[str, asyncio.Task[None]] = {}
         self._reporters: list[subprocess.Popen[bytes]] = []
-        self._spare = SpareAggregator(config.folder / "aggregator.log")
+        self._spare = SpareAggregator(self.place.path / "aggregator.log")
         self._desk = Desk(config.folder, Clerk(self).carry_out)
 
     async def run(self) -> ExitCode:
@@ -125,18 +126,9 @@ class Service:
         for reporter in self._reporters:
             reporter.kill()
             reporter.wait(END_S)
-
-    def _make_folder(self) -> None:
-        folder = self.config.folder
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _see_private(folder)
-            self._lock = lock_store(folder / FILE)
-        except OSError as error:
-            told = f"expected a folder to write to, {folder} is none: {error.strerror}"
-            raise ConfigError(f"[service] dir: {told}") from None
-        except (ValueError, StoreError) as error:
-            raise ConfigError(f"[service] dir: {error}") from None
+        if self.unwritten:
+            self._write_queue()
+        self.place.leave()
 
     # Runs
 
@@ -202,10 +194,13 @@ class Service:
                 with contextlib.suppress(StoreError):
                     settle(plan.folder.store_path)
                 self._leave_behind(plan)
-            elif entry.state == "running":
+            elif entry.state == "running" and len(self.hosted) < self.config.service.max_concurrent_runs:
                 self._host(plan)
             else:
                 self.plans[entry.run_id] = plan
+                if entry.state == "running":  # as more went on when the service was killed than may now
+                    self.queue.hold(Entry(entry.run_id))
+                    self._write_queue()
 
     def _begin(self, plan: Plan) -> None:
         """Start a queued run, or leave it queued where the queue cannot be written."""
@@ -213,7 +208,7 @@ class Service:
         try:
             self.queue.put(Entry(run_id, "running"))
         except OSError as error:
-            say(f"{run_id} stays queued: the queue cannot be written: {error}")
+            self._note_unwritten(str(error))
             return
         del self.plans[run_id]
         self._host(plan)
@@ -261,11 +256,31 @@ class Service:
         await self._spare.prepare()
 
     def _book_over(self, run_id: str, outcome: str, reason: str) -> None:
-        try:
-            self.queue.put(Entry(run_id, "over", outcome, reason))
-        except OSError as error:
-            say(f"{self.config.folder}: the queue cannot be written: {error}")
+        reason = reason if reason != outcome else ""
         say(f"{run_id} is over: {outcome}" + (f" ({reason})" if reason else ""))
+        self.queue.hold(Entry(run_id, "over", outcome, reason))
+        self._write_queue()
+
+    def _write_queue(self) -> None:
+        """Have on disk what the queue holds, or try again at the next tick."""
+        try:
+            self.queue.write()
+        except OSError as error:
+            self._note_unwritten(str(error))
+        else:
+            self.unwritten = ""
+
+    def _note_unwritten(self, told: str) -> None:
+        if not self.unwritten:
+            say(f"{told}; it is tried again")
+        self.unwritten = told
+
+    def _try_again(self) -> None:
+        """Write what could not be written, and begin what could not be begun."""
+        self._write_queue()
+        if not self.unwritten:
+            say("the queue is written again")
+            self.fill()
 
     def _stand_by(self, hosted: Hosted) -> None:
         """Tell those who may not have heard of the end of their run."""
@@ -339,16 +354,11 @@ class Service:
     def _tick(self) -> None:
         self._loop.call_later(TICK_S, self._tick)
         self.foyer.tick(self._loop.time())
+        for hosted in self.hosted.values():
+            hosted.see_folder()
         self._reporters = [reporter for reporter in self._reporters if reporter.poll() is None]
-
-
-def _see_private(folder: Path) -> None:
-    """Raise ConfigError for a folder that is another account's, or that others may enter."""
-    found = folder.stat()
-    if found.st_uid != os.geteuid() or found.st_mode & OTHERS:
-        expected = "expected a folder of this account's own that nobody else may enter"
-        got = f"got mode {stat.S_IMODE(found.st_mode):o}, owner {found.st_uid}"
-        raise ConfigError(f"[service] dir: {expected}, {got}; chmod 700 {folder}, or name another one")
+        if self.unwritten:
+            self._try_again()
 
 
 def run(config: ServiceConfig, modules: Path, keys: Keys | None) -> ExitCode:

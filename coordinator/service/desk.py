@@ -28,6 +28,7 @@ class Desk:
         self.path = folder / SOCKET
         self._carry_out = carry_out
         self._server: asyncio.Server | None = None
+        self._bound: int | None = None
 
     async def open(self) -> None:
         """Take orders from now on; what an earlier process left at the place is removed.
@@ -39,6 +40,7 @@ class Desk:
         try:
             self.path.unlink(missing_ok=True)
             _bind_privately(listener, self.path)
+            self._bound = _inode(self.path)
         except OSError as error:
             listener.close()
             expected = "expected a folder for a socket, whose whole path has 107 bytes at most"
@@ -49,7 +51,8 @@ class Desk:
         """Take no more orders."""
         if self._server is not None:
             self._server.close()
-            self.path.unlink(missing_ok=True)
+            if _inode(self.path) == self._bound:  # else it was moved, and another desk may be there
+                self.path.unlink(missing_ok=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.TimeoutError):
@@ -80,6 +83,13 @@ def _bind_privately(listener: socket.socket, path: Path) -> None:
         listener.bind(str(path))
     finally:
         os.umask(mask)
+
+
+def _inode(path: Path) -> int | None:
+    try:
+        return path.lstat().st_ino
+    except FileNotFoundError:
+        return None
 
 
 async def _read(reader: asyncio.StreamReader) -> bytes:

@@ -21,6 +21,7 @@ from coordinator.server_half import Spare
 from coordinator.service.settings import ServiceConfig
 from coordinator.store.record import RunRecord
 from coordinator.store.run_folder import RunFolder
+from coordinator.store.schema import StoreError, lock_mark
 from models.data import dataset_classes
 from models.settings import source_of
 from models.spec import RunSpec
@@ -139,7 +140,7 @@ class Hosted:
         self.plan = plan
         self.clients: set[str] = set()
         self.reason = ""
-        """Why it failed, where the service has ended it."""
+        """Why it is over, once it is."""
         self._declined: dict[str, tuple[int, str]] = {}
         self._outcome = ""
         self._passage = Passage(door)
@@ -151,6 +152,7 @@ class Hosted:
             opened.callback(self._record.close)
             self.clients.update(self._record.standing.announced)
             self._opened = opened.pop_all()
+        self._mark = lock_mark(plan.folder.store_path)
         silent = ServiceManager({})  # the service speaks for this process
         self._coordinator = Coordinator(
             plan.config, plan.spec, modules, self._record, self._passage.open, silent, spare
@@ -186,8 +188,13 @@ class Hosted:
 
     async def run(self) -> str:
         """See the run to its end and return its outcome."""
-        with self._opened:
-            code = await self._coordinator.run(None)
+        try:
+            with self._opened:
+                code = await self._coordinator.run(None)
+        except (OSError, StoreError) as error:
+            code = ExitCode.INTERRUPTED
+            self.reason = f"its record in {self.plan.folder.path} cannot be written: {error}"
+        self.reason = self._coordinator.reason or self.reason
         return self._outcome or code.outcome
 
     def end(self, reason: str, outcome: str = "") -> None:
@@ -199,8 +206,12 @@ class Hosted:
     def fail(self, reason: str) -> None:
         """End it early, as one that cannot go on."""
         if not self.is_over:
-            self.reason = reason
             asyncio.get_running_loop().call_soon(self._coordinator.end, ExitCode.FAILED, reason)
+
+    def see_folder(self) -> None:
+        """End it if its folder is not there any more: what it stores would be lost."""
+        if lock_mark(self.plan.folder.store_path) != self._mark:
+            self.end(f"its folder was moved or removed: expected {self.plan.folder.path}; put it back to go on with it")
 
     def take_in(self, guest: Guest) -> None:
         """Let a client that was in no run have a part in this one."""

@@ -8,12 +8,17 @@ What a run needs beside its place here stands in its run folder.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
 import msgspec
+import psutil
 
+from coordinator.service.orders import SOCKET
 from coordinator.store.run_folder import RunFolder, write_whole
+from coordinator.store.schema import lock_path
 from models.spec import ConfigError, nearest
 
 FILE = "queue.json"
@@ -36,15 +41,18 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Queue:
-    """All of them by id, the first submitted first; what was put is on disk."""
+    """All of them by id, the first submitted first; what was put is on disk, what is held may not be yet."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, see: Callable[[], None] = lambda: None) -> None:
         """Read the file in a service's folder; none is an empty queue.
+
+        `see` raises OSError where nothing is to be written, as the folder is not that of the service any more.
 
         Raises:
             ConfigError: it is no queue.
         """
         self.folder = folder
+        self._see = see
         self._path = folder / FILE
         self._entries = {entry.run_id: entry for entry in self._read()}
 
@@ -76,8 +84,30 @@ class Queue:
         """
         others = self._entries if entry.state != "queued" else self._without(entry.run_id)
         entries = {**others, entry.run_id: entry}
-        write_whole(self._path, [msgspec.json.format(msgspec.json.encode(list(entries.values())), indent=1), b"\n"])
+        try:
+            self._write(entries)
+        except OSError as error:
+            raise OSError(f"{error}; nothing has changed") from error
         self._entries = entries
+
+    def hold(self, entry: Entry) -> None:
+        """Replace what is known of a run here alone, as it has happened: `write` or the next `put` has it on disk."""
+        self._entries = {**self._entries, entry.run_id: entry}
+
+    def write(self) -> None:
+        """Have on disk what is held.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        self._write(self._entries)
+
+    def _write(self, entries: dict[str, Entry]) -> None:
+        try:
+            self._see()
+            write_whole(self._path, [msgspec.json.format(msgspec.json.encode(list(entries.values())), indent=1), b"\n"])
+        except OSError as error:
+            raise OSError(f"{self._path} cannot be written: {error.strerror or error}") from error
 
     def _without(self, run_id: str) -> dict[str, Entry]:
         return {other: entry for other, entry in self._entries.items() if other != run_id}
@@ -101,6 +131,22 @@ def queue_of(run: RunFolder) -> Queue | None:
     except ConfigError:  # some other file that has this name
         return None
     return queue if queue.get(run.run_id) is not None else None
+
+
+def service_of(process: psutil.Process) -> Path | None:
+    """Return the folder of the service that a process is; None if it is none, or of another account.
+
+    It has the lock of its queue open or, where that file was removed, its socket.
+    """
+    lock = lock_path(Path(FILE)).name
+    with contextlib.suppress(psutil.Error):
+        for file in process.open_files():
+            if Path(file.path).name == lock:
+                return Path(file.path).parent
+        for link in psutil.net_connections("unix"):
+            if link.pid == process.pid and Path(str(link.laddr)).name == SOCKET:
+                return Path(process.cwd(), str(link.laddr)).parent
+    return None
 
 
 def service_goes_on(service: Path) -> str:

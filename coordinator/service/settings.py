@@ -40,6 +40,10 @@ class ServiceConfig(Section, frozen=True):
         """Where its run folders are."""
         return self.folder / RUNS
 
+    def at(self, folder: Path) -> ServiceConfig:
+        """Return the same settings with another path for its folder."""
+        return msgspec.structs.replace(self, service=msgspec.structs.replace(self.service, dir=str(folder)))
+
     def over(self, config: RunConfig, where: str) -> RunConfig:
         """Return a run's settings with the service's own in their place; `where` is what an error calls the run's.
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from coordinator.server_half import MODULE
 from wire.sockets.child import Child, thread_environment
+from wire.sockets.log import say
 
 
 class SpareAggregator:
@@ -20,7 +21,11 @@ class SpareAggregator:
         """Start it if there is none."""
         if self._child is None:
             self._child = child = Child(lambda frames: None, self._on_gone, self._log)
-            await child.start(MODULE, (), thread_environment(1))
+            try:
+                await child.start(MODULE, (), thread_environment(1))
+            except OSError as error:  # a run starts one of its own
+                self._child = None
+                say(f"no aggregator is at hand: {error}")
 
     def take(self) -> Child | None:
         """Give it away; None if there is none that has been started."""

@@ -123,9 +123,8 @@ class RunRecord:
         if self._closed:
             return
         self._closed = True
-        self._pending.flush()
-        self._metrics.close()
-        self._store.close()
+        with contextlib.closing(self._store), self._metrics:  # one that fails leaves the other closed
+            self._pending.flush()
 
     def drop_client_states(self, clients: Iterable[str]) -> None:
         """Delete the states of simulated clients, which are of no use once the run is finished."""

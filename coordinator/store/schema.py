@@ -94,6 +94,15 @@ def lock_path(path: Path) -> Path:
     return Path(f"{path}.lock")
 
 
+def lock_mark(path: Path) -> tuple[int, int] | None:
+    """Return what tells the lock's file from any that comes to its place while it is held; None if none is there."""
+    try:
+        found = lock_path(path).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def lock_store(path: Path) -> int:
     """Keep other processes from opening the store at `path` until the returned descriptor is closed, or we die.
 

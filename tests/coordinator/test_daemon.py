@@ -215,6 +215,27 @@ def test_a_round_waits_for_a_client_whose_key_was_revoked_and_says_so(
     played(tmp_path, monkeypatch, play)
 
 
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [(ExitCode.FINISHED, "the run's record is not complete: full"), (ExitCode.INTERRUPTED, "stopped")],
+)
+def test_a_run_that_would_be_finished_but_for_its_figures_is_over_for_that_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: ExitCode, reason: str
+) -> None:
+    ended = []
+
+    def write_summary(folder: RunFolder, summary: Any) -> None:
+        raise OSError("full")
+
+    async def play(_: Clients, coordinator: daemon.Coordinator) -> None:
+        ended.append(coordinator)
+        monkeypatch.setattr(RunFolder, "write_summary", write_summary)
+        coordinator.end(code, "stopped")
+
+    assert played(tmp_path, monkeypatch, play) == {}
+    assert ended[0].reason == reason
+
+
 def test_the_service_manager_that_it_is_given_hears_of_it_and_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

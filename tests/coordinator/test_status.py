@@ -62,6 +62,27 @@ def test_a_run_that_was_killed_says_how_it_goes_on(tmp_path: Path) -> None:
     assert "no process" not in format_status(read_status(recorded.end().path))
 
 
+def test_a_run_whose_end_its_service_could_not_write_is_over_by_its_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = stored_run(tmp_path / RUNS, "serve")
+    Queue(tmp_path).put(Entry(folder.run_id, "running"))
+    over = RunState(folder.run_id, str(folder.path), "m", "over", "interrupted", told="database or disk is full")
+    monkeypatch.setattr("coordinator.client_api.state", lambda run_id, service: over)
+    told = format_status(read_status(folder.path)).splitlines()
+    assert told[0].endswith("over (interrupted: database or disk is full)")
+    assert told[2] == f"to go on: coordinator resume {folder.run_id}"
+
+
+def test_a_service_that_is_at_work_is_not_said_to_go_on_when_it_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = stored_run(tmp_path / RUNS, "serve")
+    Queue(tmp_path).put(Entry(folder.run_id, "running"))
+    monkeypatch.setattr("coordinator.client_api.is_at_work", lambda service: True)
+    assert "started again" not in format_status(read_status(folder.path))
+
+
 def test_a_run_of_a_service_that_was_killed_says_that_the_service_goes_on_with_it(tmp_path: Path) -> None:
     folder = stored_run(tmp_path / RUNS, "serve")
     Queue(tmp_path).put(Entry(folder.run_id, "running"))
@@ -91,6 +112,18 @@ def test_a_run_that_failed_says_why_and_how_it_goes_on(tmp_path: Path) -> None:
     told = format_status(status)
     assert f"over (failed: {reason})" in told
     assert f"to go on: coordinator serve --resume {folder.path} --set round.max_failed_rounds=N" in told
+
+
+def test_a_run_whose_folder_was_renamed_says_which_name_it_needs_to_go_on(tmp_path: Path) -> None:
+    recorded = RecordedRun(tmp_path, mode="serve")
+    recorded.put_fact("run_id", recorded.folder.run_id)
+    folder = recorded.leave()
+    renamed = folder.path.rename(tmp_path / "my run")
+    status = read_status(renamed)
+    assert (status.run_id, status.begun_as) == ("my run", folder.run_id)
+    told = format_status(status)
+    assert f"first give the folder the name again that the run was begun with: mv '{renamed}' {folder.path}" in told
+    assert "--resume" not in told
 
 
 def test_a_run_that_has_used_up_its_rounds_cannot_go_on(tmp_path: Path) -> None:
@@ -139,7 +172,7 @@ def test_a_queued_run_of_a_service_that_does_not_run_waits_for_that(tmp_path: Pa
 def test_of_a_run_in_memory_that_is_over_only_the_figures_are_left(tmp_path: Path) -> None:
     folder = RunFolder.create(load(None, [f"run.dir={tmp_path}", "run.store=memory"]), "20260131-235959")
     folder.write_summary(figures(outcome="finished"))
-    with pytest.raises(ConfigError, match=r"kept in memory, and over \(finished\).*coordinator report"):
+    with pytest.raises(ConfigError, match=r"-\w+ was kept in memory and is over \(finished\): .*coordinator report"):
         read_status(folder.path)
 
 

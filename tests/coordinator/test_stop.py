@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from pathlib import Path
 from typing import Literal
 
+import psutil
 import pytest
 
 from coordinator import cli
 from coordinator.config import load
-from coordinator.service.queue import Entry, Queue
+from coordinator.service.orders import SOCKET
+from coordinator.service.place import Place
+from coordinator.service.queue import Entry, Queue, service_of
 from coordinator.stop import only_run
 from coordinator.store.run_folder import RunFolder
 from models.spec import ConfigError
@@ -91,3 +96,50 @@ def test_a_run_that_no_process_here_has_may_have_been_killed(capsys: pytest.Capt
     folder = stored_run(Path("runs"), "serve")
     assert cli.main(["stop", str(folder.path)]) == ExitCode.FINISHED
     assert "was killed, or runs elsewhere" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("is_renamed", [False, True])
+def test_a_service_is_not_ended_for_one_of_its_runs_that_its_queue_does_not_know(
+    is_renamed: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(psutil.Process, "terminate", lambda process: pytest.fail("ended"))
+    place, recorded = Place(Path("service")), RecordedRun(Path("service/runs"))
+    recorded.put_fact("run_id", recorded.folder.run_id)
+    path = recorded.settle().path
+    renamed = path.rename(path.with_name("moved")) if is_renamed else path
+    assert cli.main(["stop", str(renamed)]) == ExitCode.BAD_CONFIG
+    told = f"process {os.getpid()}, which has this run, is the service in {place.path}, whose other runs would end too"
+    by_name = f"PROTOEDGE_SERVICE={place.path} coordinator cancel {path.name}"
+    assert (
+        capsys.readouterr().err == f"coordinator: {renamed}: {told}; have the service end this one alone: {by_name}\n"
+    )
+    renamed.rename(path)
+    recorded.leave()
+    place.leave()
+
+
+def test_a_service_is_known_by_its_socket_where_the_file_of_its_lock_is_gone(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path_factory.mktemp("stop")
+    monkeypatch.chdir(folder)
+    process = psutil.Process()
+    monkeypatch.setattr(psutil.Process, "open_files", lambda process: [])
+    assert service_of(process) is None
+    with socket.socket(socket.AF_UNIX) as desk:
+        desk.bind(SOCKET)
+        assert service_of(process) == folder
+    assert service_of(process) is None
+
+
+def test_a_process_of_another_account_is_told_as_that(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def terminate(process: psutil.Process) -> None:
+        raise psutil.AccessDenied(process.pid)
+
+    monkeypatch.setattr(psutil.Process, "terminate", terminate)
+    recorded = RecordedRun(Path("runs"))
+    assert cli.main(["stop", str(recorded.settle().path)]) == ExitCode.BAD_CONFIG
+    assert f"process {os.getpid()}, which has {recorded.folder.run_id}, is another" in capsys.readouterr().err
+    recorded.leave()

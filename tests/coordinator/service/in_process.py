@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import errno
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 from coordinator.clients.door import Arrival
 from coordinator.service.clerk import Clerk
 from coordinator.service.daemon import Service
+from coordinator.service.hosted import Hosted
 from coordinator.service.orders import Done, Submit
 from coordinator.service.queue import Entry
 from coordinator.service.settings import ServiceConfig, load
@@ -56,16 +57,32 @@ async def submitted(service: Service, *settings: str) -> str:
     return done.run_id
 
 
-def fill_the_disk(service: Service, patch: pytest.MonkeyPatch) -> None:
+def fill_the_disk(patch: pytest.MonkeyPatch) -> None:
     """Let nothing more be written to the queue."""
 
-    def put(entry: Entry) -> None:
+    def write_whole(path: Path, content: Iterable[bytes], mode: int = 0o666) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    patch.setattr(service.queue, "put", put)
+    patch.setattr("coordinator.service.queue.write_whole", write_whole)
 
 
 def come(service: Service, client: str, **device: Any) -> None:
     """Let a client that stays say hello."""
     hello = Hello((1, 3), client, 1, device=device)
     service.foyer.take(Arrival(client.encode(), None, hello, None, [b""], None), asyncio.get_running_loop().time())
+
+
+async def begun(service: Service, *more: str) -> Hosted:
+    """Submit a run of two clients, which are there, and let it begin."""
+    run_id = await submitted(service, "data.num_clients=2", *more)
+    for client in ("a", "b"):
+        come(service, client)
+    await asyncio.sleep(0)  # the run has opened its port
+    return service.hosted[run_id]
+
+
+async def ended(service: Service, run_id: str) -> Entry:
+    """Wait until a run is over in the queue, and return its entry."""
+    while (entry := service.queue.find(run_id)).state != "over":
+        await asyncio.sleep(0.01)
+    return entry

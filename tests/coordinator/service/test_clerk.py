@@ -92,14 +92,14 @@ def test_on_a_full_disk_nothing_is_cancelled_or_queued(folder: Path) -> None:
         async with standing(settings(folder)) as service:
             run_id, clerk = await submitted(service), Clerk(service)
             with pytest.MonkeyPatch.context() as patch:
-                fill_the_disk(service, patch)
+                fill_the_disk(patch)
                 for order in (clerk.carry_out(Cancel(run_id)), submitted(service)):
-                    with pytest.raises(OSError, match="No space left"):
+                    with pytest.raises(OSError, match=r"queue\.json cannot be written: No space left .*; nothing has"):
                         await order
                 assert list(service.plans) == [run_id]
                 assert [run.name for run in (folder / "runs").iterdir()] == [run_id]
             assert await clerk.carry_out(Cancel(run_id)) == Done(run_id, "cancelled")
-            with pytest.raises(ConfigError, match="expected a run that goes on, got one that is over"):
+            with pytest.raises(ConfigError, match=r"expected a run that goes on, got one that is over \(cancelled\)"):
                 await clerk.carry_out(Cancel(run_id))
 
     asyncio.run(main())

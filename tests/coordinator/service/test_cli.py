@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,6 +20,7 @@ STATES = [
     RunState("a", "/runs/a", "m", "running", "", 3, 10, ["x"], "waiting for updates 1/2, missing y"),
     RunState("b", "/runs/b", "m", "queued", told="waiting for clients 1/2, 2 are here: 1 without cuda"),
     RunState("c", "/runs/c", "m", "over", "finished", num_rounds=10),
+    RunState("d", "/runs/d", "", "running", told="its service does not know its round"),
 ]
 
 
@@ -31,6 +33,22 @@ def test_submit_prints_the_id(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     assert capsys.readouterr().out == "run.toml ['a.b=1']\n"
 
 
+def test_submit_warns_of_a_module_that_is_not_here_as_check_config_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.path", [*sys.path])
+    monkeypatch.setattr(client_api, "submit", lambda config, settings: "run")
+    given = ["--set", "model.name=mynet:Tiny", "--set", "data.dataset=digits"]
+    told = "coordinator: [model] name = 'mynet:Tiny': there is no such module here; loopback, simulate and every device"
+    for command in ("check-config", "submit"):
+        assert cli.main([command, *given]) == ExitCode.FINISHED
+        assert capsys.readouterr().err.startswith(told)
+    (tmp_path / "mynet.py").touch()
+    (tmp_path / "run.toml").touch()
+    assert cli.main(["submit", "--config", str(tmp_path / "run.toml"), *given]) == ExitCode.FINISHED
+    assert capsys.readouterr() == ("run\n", "")
+
+
 def test_runs_are_a_line_each(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(client_api, "runs", lambda: STATES)
     assert cli.main(["runs"]) == ExitCode.FINISHED
@@ -38,11 +56,13 @@ def test_runs_are_a_line_each(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
         "a  running, in round 3 of 10  waiting for updates 1/2, missing y",
         "b  queued  waiting for clients 1/2, 2 are here: 1 without cuda",
         "c  finished",
+        "d  running  its service does not know its round",
     ]
     assert cli.main(["runs", "--format", "json"]) == ExitCode.FINISHED
     rows = json.loads(capsys.readouterr().out)
     assert [(row["run_id"], row["state"], row["round"], row["clients"]) for row in rows] == [
         ("a", "running", 3, ["x"]), ("b", "queued", None, []), ("c", "over", None, []),
+        ("d", "running", None, []),
     ]  # fmt: skip
 
 
@@ -134,6 +154,15 @@ def test_the_log_of_a_run_that_never_began_ends_when_it_is_cancelled(
     monkeypatch.setattr("time.sleep", lambda seconds: queue.put(Entry(folder.run_id, "over", "cancelled")))
     assert cli.main(["log", str(folder.path), "--follow"]) == ExitCode.FINISHED
     assert capsys.readouterr().out == ""
+
+
+def test_the_log_of_a_run_that_is_queued_says_that_it_has_not_begun(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = stored_run(tmp_path / "runs", "serve")
+    Queue(tmp_path).put(Entry(folder.run_id))
+    assert cli.main(["log", str(folder.path)]) == ExitCode.FINISHED
+    assert capsys.readouterr() == ("", f"{folder.run_id} is queued and has not begun\n")
 
 
 def test_the_log_of_a_run_that_was_stopped_is_followed_once_it_is_resumed(

@@ -136,3 +136,20 @@ def test_a_message_of_any_other_kind_is_no_answer() -> None:
     with pytest.raises(DecodeError, match="no message"):
         from_bytes(b"\x92\x01\x90", {})
     assert length_of(LENGTH.pack(7)) == 7
+
+
+def test_a_desk_that_was_moved_leaves_the_one_that_is_there_now(folder: Path) -> None:
+    async def carry_out(order: Message) -> Message:
+        return Done("run")
+
+    async def main() -> None:
+        async with opened(folder, carry_out) as desk:
+            desk.path.rename(folder / "moved")
+            other = Desk(folder, carry_out)
+            await other.open()
+            desk.close()
+            assert other.path.is_socket()
+            other.close()
+            assert not other.path.exists()
+
+    asyncio.run(main())

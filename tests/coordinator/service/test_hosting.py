@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import socket
 import weakref
@@ -12,10 +13,14 @@ import pytest
 
 from coordinator.clients.door import Arrival
 from coordinator.daemon import Coordinator
+from coordinator.service.clerk import Clerk
 from coordinator.service.daemon import Service
 from coordinator.service.hosted import Hosted
+from coordinator.service.orders import Done, ListRuns, Resume, Runs
+from coordinator.service.queue import Entry, Queue
 from coordinator.store.run_folder import run_token
-from tests.coordinator.service.in_process import come, fill_the_disk, settings, standing, submitted
+from coordinator.store.schema import StoreError
+from tests.coordinator.service.in_process import begun, come, ended, fill_the_disk, settings, standing, submitted
 from wire.messages import Decline
 
 OVER_S = 20.0
@@ -77,11 +82,65 @@ def test_a_run_whose_beginning_cannot_be_written_stays_queued_and_begins_when_it
             run_id = await submitted(service, "data.num_clients=2")
             come(service, "a")
             with pytest.MonkeyPatch.context() as patch:
-                fill_the_disk(service, patch)
+                fill_the_disk(patch)
                 come(service, "b")
                 assert (list(service.plans), list(service.hosted)) == ([run_id], [])
             service.fill()
             assert (list(service.plans), list(service.hosted)) == ([], [run_id])
+
+    asyncio.run(main())
+
+
+def test_a_run_that_is_over_on_a_full_disk_is_over_and_the_next_begins_when_that_can_be_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("coordinator.service.daemon.TICK_S", 0.01)
+    why = "store: database or disk is full"
+
+    async def main() -> None:
+        async with standing(settings(folder)) as service:
+            hosted, clerk = await begun(service), Clerk(service)
+            waiting = await submitted(service, "data.num_clients=2")
+            with pytest.MonkeyPatch.context() as patch:
+                fill_the_disk(patch)
+                hosted._record._on_failed(StoreError(why))
+                entry = await asyncio.wait_for(ended(service, hosted.run_id), OVER_S)
+                assert (entry.outcome, entry.reason) == ("interrupted", why)
+                over, queued = (await listed(clerk)).runs
+                assert (over.state, over.outcome, over.round, over.told) == ("over", "interrupted", None, why)
+                assert (queued.state, "No space left on device" in queued.told) == ("queued", True)
+                with pytest.raises(OSError, match="nothing has changed"):
+                    await clerk.carry_out(Resume(hosted.run_id))
+            assert Queue(folder).find(hosted.run_id).state == "running"
+            while waiting not in service.hosted:
+                await asyncio.sleep(0.01)
+            assert Queue(folder).entries == [entry, Entry(waiting, "running")]
+            assert await clerk.carry_out(Resume(hosted.run_id)) == Done(hosted.run_id, "queued")
+
+    asyncio.run(main())
+    said = capsys.readouterr().err
+    assert f"is over: interrupted ({why})\n" in said
+    assert said.count("cannot be written: No space left on device; it is tried again") == 1
+
+
+async def listed(clerk: Clerk) -> Runs:
+    runs = await clerk.carry_out(ListRuns())
+    assert isinstance(runs, Runs)
+    return runs
+
+
+def test_a_run_whose_record_cannot_be_closed_is_interrupted_and_can_be_resumed(folder: Path) -> None:
+    def close() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def main() -> None:
+        async with standing(settings(folder)) as service:
+            hosted = await begun(service)
+            hosted._opened.callback(close)
+            hosted.end("")
+            entry = await asyncio.wait_for(ended(service, hosted.run_id), OVER_S)
+            assert entry.outcome == "interrupted"
+            assert entry.reason.startswith(f"its record in {hosted.plan.folder.path} cannot be written: [Errno 28]")
 
     asyncio.run(main())
 

@@ -7,6 +7,7 @@ import pytest
 from coordinator.service.queue import FILE, RUNS, Entry, Queue, queue_of
 from coordinator.store.run_folder import RunFolder
 from models.spec import ConfigError
+from tests.coordinator.service.in_process import fill_the_disk
 
 
 def test_what_was_put_is_there_for_the_next_process_in_order(tmp_path: Path) -> None:
@@ -31,6 +32,26 @@ def test_what_cannot_be_written_has_not_happened(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="gone"):
         queue.put(Entry("a"))
     assert queue.entries == []
+
+
+def test_what_is_held_is_here_at_once_in_its_place_and_on_disk_when_that_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = Queue(tmp_path)
+    for run_id in "ab":
+        queue.put(Entry(run_id, "running"))
+    over = Entry("a", "over", "interrupted", "why")
+    with monkeypatch.context() as patch:
+        fill_the_disk(patch)
+        queue.hold(over)
+        with pytest.raises(OSError, match=r"queue\.json cannot be written: No space left on device$"):
+            queue.write()
+        with pytest.raises(OSError, match=r"No space left on device; nothing has changed$"):
+            queue.put(Entry("c"))
+    assert queue.entries == [over, Entry("b", "running")]
+    assert Queue(tmp_path).entries == [Entry("a", "running"), Entry("b", "running")]
+    queue.write()
+    assert Queue(tmp_path).entries == queue.entries
 
 
 @pytest.mark.parametrize("content", ["", "{}", '[{"run_id": 1}]', '[{"run_id": "a", "state": "lost"}]'])

@@ -43,7 +43,7 @@ def test_a_folder_that_others_may_enter_is_refused(folder: Path) -> None:
     with pytest.raises(ConfigError, match=rf"\[service\] dir: .* got mode 750, .*; chmod 700 {folder}"):
         Service(settings(folder), folder, None)
     folder.chmod(0o700)
-    Service(settings(folder), folder, None)
+    Service(settings(folder), folder, None).place.leave()
 
 
 def test_a_folder_of_another_account_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,3 +106,19 @@ def test_a_run_whose_service_was_killed_before_its_report_was_made_has_one(
 
     asyncio.run(main())
     assert reported == [run.run_id]
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_of_the_runs_that_went_on_no_more_go_on_than_may(folder: Path, limit: int) -> None:
+    runs = [left(settings(folder)).run_id for _ in range(2)]
+    for run_id in runs:
+        Queue(folder).put(Entry(run_id, "running"))
+
+    async def main() -> None:
+        async with standing(settings(folder, f"service.max_concurrent_runs={limit}")) as service:
+            assert (list(service.hosted), list(service.plans)) == (runs[:limit], runs[limit:])
+            states = {"running"} if limit == 2 else {"running", "queued"}
+            assert {entry.state for entry in Queue(folder).entries} == states
+            assert [entry.run_id for entry in Queue(folder).entries] == runs
+
+    asyncio.run(main())

@@ -88,6 +88,16 @@ def test_a_run_that_goes_on_is_held_to_what_it_was_begun_with(folder: RunFolder)
     opened(folder).close()
 
 
+def test_a_store_is_let_go_of_where_the_last_lines_of_the_accounts_cannot_be_written(folder: RunFolder) -> None:
+    record = opened(folder)
+    record._metrics.close()
+    with Path("/dev/full").open("w") as record._metrics:
+        record._metrics.write("a line")
+        with pytest.raises(OSError, match="No space left"):
+            record.close()
+    opened(folder).close()
+
+
 def test_settings_that_were_settled_are_those_to_go_on_with(folder: RunFolder) -> None:
     config = load(folder.config_path, ["simulation.batched=true"])
     run(folder, lambda record: record.write_config(config))
