@@ -210,8 +210,10 @@ class Hosted:
 
     def see_folder(self) -> None:
         """End it if its folder is not there any more: what it stores would be lost."""
-        if lock_mark(self.plan.folder.store_path) != self._mark:
-            self.end(f"its folder was moved or removed: expected {self.plan.folder.path}; put it back to go on with it")
+        with contextlib.suppress(OSError):  # a file system that does not answer says nothing of the folder
+            if lock_mark(self.plan.folder.store_path) != self._mark:
+                path = self.plan.folder.path
+                self.end(f"its folder was moved or removed: expected {path}; put it back to go on with it")
 
     def take_in(self, guest: Guest) -> None:
         """Let a client that was in no run have a part in this one."""

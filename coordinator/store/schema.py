@@ -95,10 +95,14 @@ def lock_path(path: Path) -> Path:
 
 
 def lock_mark(path: Path) -> tuple[int, int] | None:
-    """Return what tells the lock's file from any that comes to its place while it is held; None if none is there."""
+    """Return what tells the lock's file from any that comes to its place while it is held; None if none is there.
+
+    Raises:
+        OSError: that cannot be told now.
+    """
     try:
         found = lock_path(path).stat()
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     return found.st_dev, found.st_ino
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import shutil
 from pathlib import Path
 
@@ -88,5 +89,20 @@ def test_a_run_whose_folder_is_gone_is_told_with_its_rounds_and_then_interrupted
             entry = await asyncio.wait_for(ended(service, hosted.run_id), OVER_S)
             assert entry.outcome == "interrupted"
             assert entry.reason.startswith("its folder was moved or removed: expected")
+
+    asyncio.run(main())
+
+
+def test_a_file_system_that_does_not_answer_ends_no_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(path: Path) -> None:
+        raise OSError(errno.EIO, "Input/output error", str(path))
+
+    async def main() -> None:
+        async with standing(settings(folder)) as service:
+            hosted = await begun(service)
+            monkeypatch.setattr("coordinator.service.hosted.lock_mark", fail)
+            hosted.see_folder()
+            await asyncio.sleep(0)
+            assert not hosted.is_over
 
     asyncio.run(main())
