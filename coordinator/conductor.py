@@ -93,7 +93,7 @@ class Conductor:
         """Take up the run where it stands, and return its constants, which are durable by then."""
         standing, self._record.standing = self._record.standing, Standing()
         if standing.start_classes is not None:
-            self._ledger.start_from(standing.start_classes)
+            self._ledger.start_from(standing.start_classes, standing.init_from)
         for client, ready in standing.announced.items():
             self._ledger.announce(client, ready)
         for client, profile in standing.devices.items():

@@ -204,7 +204,7 @@ class Coordinator:
             self._record.put_turned_away(self._turned_away.counts)
             self._record.put_undelivered(self._undelivered.counts)
             self._record.put_refusals(self._misfits.counts, self._ledger.since_start.refusals)
-            self._record.finish(self._ledger, self._half.state, self._half.versions, peaks, outcome, reason)
+            self._record.finish(self._ledger, self._half.versions, peaks, outcome, reason)
             reach("summary.written")
             self._record.close()
         except (OSError, StoreError) as error:
