@@ -1,29 +1,38 @@
 """What a run starts from where it goes on with what another one has made (`--init-from`).
 
-`read_start` holds the other run's files to each other, by the hash of its state, and to this run's settings. A run that
-was stopped has left the state with which its last completed round ended.
+`read_start` holds the other run's files to each other, by the hash of its state, and to this run's settings. A run
+that was stopped has left the state with which its last completed round ended. What the server half makes of it and
+would send first is held to the sizes that follow from this run's settings, before anyone is let in (`check_downlink`);
+and as the first round opens to those that only clients know, as of their nets, before anyone is asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
+from coordinator.half import ServerHalfError
 from coordinator.metrics.origin import Origin
 from coordinator.metrics.tally import RoundLine, read_line
 from coordinator.store.run_folder import RunFolder
 from coordinator.store.stored import read_facts, reading
 from models.methods import find
+from models.methods.api import Exchange
 from models.spec import ConfigError, ModelConfig, RunSpec, read_section
-from wire.encoding import Packed, pack
-from wire.errors import RecordError
+from wire.encoding import Packed, pack, unpack
+from wire.errors import RecordError, WireError
 from wire.payload import Payload
 
 SHOWN = 12
 """So much of a hash tells two states apart for people."""
+
+
+MAX_TOLD = 500
+"""Characters of what is said against a state: it may quote arrays."""
 
 
 class _Histogram(msgspec.Struct):
@@ -62,14 +71,43 @@ def read_start(path: Path, spec: RunSpec) -> Start:
     return Start(state, known, Origin(run_id, rounds[-1].round, rounds[-1].global_hash))
 
 
+@contextmanager
+def taking_up(origin: Origin | None, client: str = "") -> Iterator[None]:
+    """Have all that speaks against the state of another run, for one client or for the method, be a matter of settings.
+
+    Raises:
+        ConfigError: something does; the text is one line.
+    """
+    try:
+        yield
+    except (ConfigError, OSError):
+        raise
+    except Exception as error:  # whatever a method says of arrays that it does not know
+        if origin is None:
+            raise
+        kind = "" if isinstance(error, ServerHalfError | WireError) else f"{type(error).__name__}: "
+        told, whom = " ".join(f"{kind}{error}".split())[:MAX_TOLD], client or "this run"
+        raise ConfigError(f"--init-from {origin.run_id}: its state does not fit {whom}: {told}") from None
+
+
+def check_downlink(exchange: Exchange, downlink: Packed, dims: Mapping[str, int]) -> None:
+    """Hold a downlink to its record and to the sizes, by symbol, that clients expect.
+
+    Raises:
+        WireError: it is another one.
+    """
+    exchange.downlink.check_forms(downlink.forms, downlink.scalars, dims)
+    exchange.downlink.from_payload(unpack(downlink), dims)
+
+
 def _check_settings(other: RunFolder, spec: RunSpec) -> None:
-    """Refuse another method and, where they decide on the size of what travels, another net and width."""
+    """Refuse another method, another width and, where whole nets travel, another net."""
     tables = other.read_tables()
     method = tables["method"]["name"]
     if method != spec.method:
         raise ConfigError(f"expected a run of method {spec.method}, got one of {method}")
     model = read_section(ModelConfig, tables.get("model", {}), f"{other.config_path} [model]")
-    if find(method).needs_net and model.feature_dim != spec.model.feature_dim:
+    if model.feature_dim != spec.model.feature_dim:
         expected = f"expected a run with [model] feature_dim = {spec.model.feature_dim}, as this one's"
         raise ConfigError(f"{expected}, got {model.feature_dim}")
     ours, theirs = _nets(spec.model), _nets(model)

@@ -111,6 +111,10 @@ class Ledger:
         """
         return self._announced.facts(client)
 
+    def first_dims(self, client: str | None) -> Mapping[str, int]:
+        """Return the sizes in the run's first downlink that are known beforehand: for this client, or else for any."""
+        return self._announced.sure_dims(self._method.exchange(0), client)
+
     def _run_facts(self) -> RunFacts:
         round = self._exchange.round if self._exchange is not None else 0
         account = self._accounts.get(round, RoundAccount())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from coordinator import cli
 from coordinator.config import load
 from coordinator.metrics.origin import Origin
 from coordinator.metrics.tally import Refusals, RoundLine, Status, Traffic, write_line
@@ -20,6 +22,7 @@ from models import checkpoint
 from models.spec import ConfigError, RunSpec
 from tests.coordinator.stores import call, figures, unexpected
 from wire.encoding import unpack
+from wire.exit_codes import ExitCode
 
 CLASSES = ["a", "b", "c"]
 STATE: dict[str, np.ndarray] = {"prototypes": np.eye(3, 50, dtype=np.float32), "classes": np.arange(3, dtype=np.uint16)}
@@ -154,3 +157,30 @@ def test_a_damaged_file_is_named(other: RunFolder, name: str, content: bytes) ->
 def test_a_missing_file_is_named(other: RunFolder, name: str) -> None:
     (other.path / name).unlink()
     assert name in refusal(other)
+
+
+def test_a_state_of_another_size_ends_a_run_before_it_begins(
+    other: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "data.npz"
+    np.savez(data, x=np.zeros((60, 4), np.float32), y=np.arange(60) % 3)
+    settings = [
+        "method.name=refprotofl",
+        "data.dataset=npz",
+        f"data.root={data}",
+        f"data.classes={json.dumps(CLASSES)}",
+    ]
+    other.write_config(load(None, settings))
+    state = {"adapter": np.zeros(6915, np.float32), "anchors": np.zeros((0, 128), np.float32)}
+    state["anchor_classes"] = np.zeros(0, np.uint16)
+    checkpoint.write(other.global_path, state)
+    other.metrics_path.write_text(round_line(1, state, [0, 1, 2]))
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    chosen = [*settings, "method.adapter_dim=10", f"run.dir={tmp_path / 'runs'}"]
+    words = [word for setting in chosen for word in ("--set", setting)]
+    assert cli.main(["simulate", "--init-from", str(other.path), *words]) == ExitCode.BAD_CONFIG
+    told = (
+        "its state does not fit this run: field 'adapter': expected A = 543, got 6915 (shape (6915,)); nothing has run"
+    )
+    assert f"coordinator: --init-from fedproto-0: {told}" in capsys.readouterr().err
+    assert list((tmp_path / "runs").iterdir()) == []
