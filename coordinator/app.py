@@ -145,6 +145,8 @@ def _carried_out(
         record = RunRecord(folder, request.config, request.mode, request.modules, display, start)
         with contextlib.closing(record), _live_page(request, folder):
             code = go(spec, record)
+        if code == ExitCode.BAD_CONFIG and record.summary is not None and _is_removed(request, folder):
+            raise ConfigError(record.summary["reason"])
         if code == ExitCode.INTERRUPTED and request.can_go_on:
             display.note(folder.how_to_go_on(request.mode))
     except (ConfigError, StoreError, OSError) as error:

@@ -66,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
         _add_settings(command)
     for command in (serve, loopback, simulate):
         origin = command.add_mutually_exclusive_group()
-        start = "start from the global state that another run of the method ended with"
+        start = "start from the global state that another run of the method, with the same classes, ended with"
         origin.add_argument("--init-from", type=Path, metavar="RUN_DIR", help=start)
         on = "go on with a run that was stopped or killed, with its own settings"
         origin.add_argument("--resume", type=Path, metavar="RUN_DIR", help=on)

@@ -21,7 +21,9 @@ from coordinator.gate import Gate
 from coordinator.half import Closing, Constant, Half, RoundUnusableError
 from coordinator.metrics.ledger import Ledger
 from coordinator.metrics.links import StoredLinks
+from coordinator.metrics.origin import Origin
 from coordinator.rounds import Rounds
+from coordinator.start import check_downlink, taking_up
 from coordinator.store.record import RunRecord
 from coordinator.store.standing import Standing
 from models.failpoints import reach
@@ -60,6 +62,7 @@ class Conductor:
         self._todo: asyncio.Queue[rounds.Instruction] = asyncio.Queue()
         self._digests: dict[str, str] = {}
         self._num_train: int | None = None
+        self._origin: Origin | None = None
         self._memory = {
             "coordinator_peak_rss_bytes": PeakMemory(lambda: "self"),
             "aggregator_peak_rss_bytes": PeakMemory(lambda: half.pid),
@@ -90,10 +93,16 @@ class Conductor:
         return not self._todo.empty()
 
     async def begin(self) -> list[Constant]:
-        """Take up the run where it stands, and return its constants, which are durable by then."""
+        """Take up the run where it stands, and return its constants, which are durable by then.
+
+        Raises:
+            ConfigError: a new run cannot go on from the state that it was started from.
+            ServerHalfError: the method failed.
+        """
         standing, self._record.standing = self._record.standing, Standing()
+        self._origin = standing.init_from
         if standing.start_classes is not None:
-            self._ledger.start_from(standing.start_classes)
+            self._ledger.start_from(standing.start_classes, standing.init_from)
         for client, ready in standing.announced.items():
             self._ledger.announce(client, ready)
         for client, profile in standing.devices.items():
@@ -129,6 +138,7 @@ class Conductor:
         """Carry out one instruction.
 
         Raises:
+            ConfigError: what the run was started from does not fit a client.
             ServerHalfError: the method failed.
         """
         await self._obedience[type(instruction)](instruction)
@@ -155,10 +165,20 @@ class Conductor:
         if standing.constants is not None:
             await self._half.begin(standing.latest_state, standing.num_train or 0)
             return standing.constants
-        constants = await self._half.begin(standing.latest_state, wants_constants=True)
+        with taking_up(self._origin):
+            constants = await self._half.begin(standing.latest_state, wants_constants=True)
+            if self._origin is not None:
+                downlink = await self._half.configure(1, self._method.downlink_name(0))
+                check_downlink(self.declared(), downlink, self._ledger.first_dims(None))
         await self._record.put_constants(constants)
         reach("constants.stored")
         return constants
+
+    def _check_sizes(self, downlink: Packed, cohort: Iterable[str]) -> None:
+        """Hold the first downlink of a run that was started from another to the sizes that its clients have."""
+        for client in cohort if self._origin is not None else ():
+            with taking_up(self._origin, client):
+                self.declared().downlink.check_forms(downlink.forms, downlink.scalars, self._ledger.first_dims(client))
 
     def _reopen(self, standing: Standing, downlink: Packed) -> None:
         """Take back the exchange that was open, with the updates that it had."""
@@ -191,6 +211,8 @@ class Conductor:
         name = self._method.downlink_name(instruction.exchange)
         downlink = await self._half.configure(instruction.round, name)
         reach("downlink.made")
+        if (instruction.round, instruction.exchange) == (1, 0):
+            self._check_sizes(downlink, instruction.cohort)
         self.exchange = OpenExchange(instruction.round, instruction.exchange, self.declared(), downlink)
         self._ledger.exchange_opened(instruction.round, instruction.exchange, instruction.cohort, self._now())
         await self._record.open_exchange(instruction, downlink, self._links_at_opening())

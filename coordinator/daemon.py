@@ -43,7 +43,7 @@ from coordinator.store.store import StoreError
 from coordinator.tasks import Tasks
 from models import methods
 from models.failpoints import reach
-from models.spec import RunSpec
+from models.spec import ConfigError, RunSpec
 from wire.encoding import Frames, Packed, encode
 from wire.errors import EncodeError
 from wire.exit_codes import ExitCode
@@ -193,7 +193,7 @@ class Coordinator:
             self._record.put_turned_away(self._turned_away.counts)
             self._record.put_undelivered(self._undelivered.counts)
             self._record.put_refusals(self._misfits.counts, self._ledger.since_start.refusals)
-            self._record.finish(self._ledger, self._half.state, self._half.versions, peaks, code.outcome, reason)
+            self._record.finish(self._ledger, self._half.versions, peaks, code.outcome, reason)
             reach("summary.written")
             self._record.close()
         except (OSError, StoreError) as error:
@@ -372,7 +372,7 @@ class Coordinator:
             await self._conductor.work()
         except ServerHalfError as error:
             self.end(ExitCode.FAILED, f"method {self._method.name}: {error}")
-        except EncodeError as error:  # more than a message may hold, which is a matter of settings
+        except (ConfigError, EncodeError) as error:  # a start that does not fit, or more than a message may hold
             self.end(ExitCode.BAD_CONFIG, str(error))
 
     def _finish(self, finish: rounds.Finish) -> None:

@@ -130,7 +130,7 @@ class Simulation:
         try:
             peaks = {**self._conductor.peaks(), "trainer_peak_rss_bytes": trainer_peak_bytes}
             outcome = code.outcome
-            self._record.finish(self._ledger, self._half.state, self._half.versions, peaks, outcome, reason)
+            self._record.finish(self._ledger, self._half.versions, peaks, outcome, reason)
             self._record.close()
             if code == ExitCode.FINISHED:
                 self._record.drop_client_states(self._names)

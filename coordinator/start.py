@@ -1,42 +1,174 @@
-"""What a run starts from where it goes on with what another one has made (`--init-from`)."""
+"""What a run starts from where it goes on with what another one has made (`--init-from`).
+
+`read_start` holds the other run's files to each other, by the hash of its state, and to this run's settings. A run
+that was stopped has left the state with which its last completed round ended. What the server half makes of it and
+would send first is held to the sizes that follow from this run's settings, before anyone is let in (`check_downlink`);
+and as the first round opens to those that only clients know, as of their nets, before anyone is asked.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from coordinator.metrics.ledger import Ledger
+import msgspec
+
+from coordinator.half import ServerHalfError
+from coordinator.metrics.origin import Origin
+from coordinator.metrics.tally import RoundLine, read_line
 from coordinator.store.run_folder import RunFolder
+from coordinator.store.stored import read_facts, reading
 from models.methods import find
-from models.spec import ConfigError, RunSpec
-from wire.encoding import Packed, pack
+from models.methods.api import Exchange
+from models.spec import ConfigError, ModelConfig, RunSpec, read_section
+from wire.encoding import Packed, pack, unpack
+from wire.errors import RecordError, WireError
 from wire.payload import Payload
+
+SHOWN = 12
+"""So much of a hash tells two states apart for people."""
+
+
+MAX_TOLD = 500
+"""Characters of what is said against a state: it may quote arrays."""
+
+
+class _Histogram(msgspec.Struct):
+    classes: list[str]
 
 
 class Start(NamedTuple):
-    """A global state to start from, and the classes that it knows."""
+    """A global state to start from, the classes that it knows, and where it comes from."""
 
     state: Packed
     classes: frozenset[int]
+    origin: Origin
 
 
 def read_start(path: Path, spec: RunSpec) -> Start:
     """Return the last global state of another run of the same method.
 
     Raises:
-        ConfigError: there is no such run, it is of another method, or it has no global state.
+        ConfigError: there is no such run, it does not fit this one, it has no completed round, or a file is damaged.
     """
-    from models.checkpoint import CheckpointError, read
+    from models.checkpoint import CheckpointError, read, state_hash
 
-    other = RunFolder.open(path)
-    method = other.read_tables()["method"]["name"]
-    if method != spec.method:
-        raise ConfigError(f"--init-from {path}: expected a run of method {spec.method}, got one of {method}")
     try:
+        other = RunFolder.open(path)
+        _check_settings(other, spec)
+        _check_classes(other.histogram_path, spec)
         arrays, _ = read(other.global_path)
-        lines = other.metrics_path.read_text(encoding="utf-8").splitlines()
-    except (CheckpointError, OSError) as error:
-        raise ConfigError(f"--init-from {path}: expected a run with a global state: {error}") from None
-    accounts = Ledger(spec, find(spec.method))
-    accounts.replay(lines)
-    return Start(pack(Payload.of_state(arrays)), accounts.known_classes)
+        rounds = _up_to(state_hash(arrays), list(_completed(other.metrics_path)), other)
+        known = _known_at_start(other).union(*(line.new_classes for line in rounds))
+        run_id = other.read_summary().get("run_id", other.run_id)
+        state = pack(Payload.of_state(arrays))
+    except OSError as error:
+        raise ConfigError(f"--init-from {path}: expected {error.filename} to read, got {error.strerror}") from None
+    except (CheckpointError, ConfigError, RecordError) as error:
+        raise ConfigError(f"--init-from {path}: {error}") from None
+    return Start(state, known, Origin(run_id, rounds[-1].round, rounds[-1].global_hash))
+
+
+@contextmanager
+def taking_up(origin: Origin | None, client: str = "") -> Iterator[None]:
+    """Have all that speaks against the state of another run, for one client or for the method, be a matter of settings.
+
+    Raises:
+        ConfigError: something does; the text is one line.
+    """
+    try:
+        yield
+    except (ConfigError, OSError):
+        raise
+    except Exception as error:  # whatever a method says of arrays that it does not know
+        if origin is None:
+            raise
+        kind = "" if isinstance(error, ServerHalfError | WireError) else f"{type(error).__name__}: "
+        told, whom = " ".join(f"{kind}{error}".split())[:MAX_TOLD], client or "this run"
+        raise ConfigError(f"--init-from {origin.run_id}: its state does not fit {whom}: {told}") from None
+
+
+def check_downlink(exchange: Exchange, downlink: Packed, dims: Mapping[str, int]) -> None:
+    """Hold a downlink to its record and to the sizes, by symbol, that clients expect.
+
+    Raises:
+        WireError: it is another one.
+    """
+    exchange.downlink.check_forms(downlink.forms, downlink.scalars, dims)
+    exchange.downlink.from_payload(unpack(downlink), dims)
+
+
+def _check_settings(other: RunFolder, spec: RunSpec) -> None:
+    """Refuse another method, another width and, where whole nets travel, another net."""
+    tables = other.read_tables()
+    method = tables["method"]["name"]
+    if method != spec.method:
+        raise ConfigError(f"expected a run of method {spec.method}, got one of {method}")
+    model = read_section(ModelConfig, tables.get("model", {}), f"{other.config_path} [model]")
+    if model.feature_dim != spec.model.feature_dim:
+        expected = f"expected a run with [model] feature_dim = {spec.model.feature_dim}, as this one's"
+        raise ConfigError(f"{expected}, got {model.feature_dim}")
+    ours, theirs = _nets(spec.model), _nets(model)
+    is_known = not any(":" in name for name in ours | theirs)  # one's own net may have moved to another module
+    if find(method).shares_model and is_known and ours != theirs:
+        expected = f"expected a run of the net {_listed(ours)}, as this one's, because {method} sends whole nets"
+        raise ConfigError(f"{expected}; got {_listed(theirs)}")
+
+
+def _nets(model: ModelConfig) -> set[str]:
+    return set(model.names or [model.name])
+
+
+def _listed(names: set[str]) -> str:
+    return " and ".join(map(repr, sorted(names)))
+
+
+def _check_classes(path: Path, spec: RunSpec) -> None:
+    """Refuse another label map: what a state knows of classes it knows by their ids."""
+    try:
+        classes = msgspec.json.decode(path.read_bytes(), type=_Histogram).classes
+    except ValueError as error:  # what msgspec raises is one
+        raise ConfigError(f"{path}: expected the label map of the run: {error}") from None
+    if len(classes) != spec.num_classes:
+        raise ConfigError(f"{path}: expected the {spec.num_classes} classes of this run, got {len(classes)}")
+    differing = [label for label, name in enumerate(spec.classes) if name != classes[label]]
+    if differing:
+        label = differing[0]
+        expected = f"expected the label map of this run, where class {label} is {spec.classes[label]!r}"
+        raise ConfigError(f"{path}: {expected}, got {classes[label]!r}")
+
+
+def _completed(path: Path) -> Iterator[RoundLine]:
+    """Yield the lines of the completed rounds."""
+    number = 0
+    try:
+        with path.open("rb") as file:
+            for number, text in enumerate(file, 1):  # noqa: B007 - the last one is told
+                line = read_line(text)
+                if isinstance(line, RoundLine) and line.status == "completed":
+                    yield line
+    except ValueError as error:  # of msgspec, or of what is no UTF-8
+        raise ConfigError(f"{path}: expected the accounts of a run, got in line {number}: {error}") from None
+
+
+def _up_to(found: str, rounds: Sequence[RoundLine], other: RunFolder) -> Sequence[RoundLine]:
+    """Return the rounds up to the one that ended with the state of this hash."""
+    ends = [index for index, line in enumerate(rounds, 1) if line.global_hash == found]
+    if ends:
+        return rounds[: ends[-1]]
+    if not rounds:
+        raise ConfigError(f"{other.metrics_path}: expected a completed round, got none")
+    told = f"round {rounds[-1].round} of {other.metrics_path.name} ended, hash {rounds[-1].global_hash[:SHOWN]}"
+    raise ConfigError(
+        f"{other.global_path}: expected the state with which {told}, got hash {found[:SHOWN]}: one of them is damaged"
+    )
+
+
+def _known_at_start(other: RunFolder) -> frozenset[int]:
+    """Return the classes that the other run's own start knew; of a run with its store in memory nothing is known."""
+    if not other.store_path.exists():
+        return frozenset()
+    with reading(other.store_path) as connection:
+        return read_facts(connection).start_classes or frozenset()

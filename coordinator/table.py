@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from coordinator.metrics.figures import Figures
+from coordinator.metrics.origin import origin_in_words
 from coordinator.metrics.summary import PEAKS
 from coordinator.units import show_accuracy, show_bytes, show_count, show_joules, show_mebibytes, show_seconds
 
@@ -42,7 +43,9 @@ def final_table(summary: Mapping[str, Any]) -> str:
     simulated = [_simulated(figures)] if "simulated" in summary else []
     measured = (_memory(figures), _energy(figures))
     sections = (_accuracy(summary, figures), _traffic(figures), _time(figures), *simulated, *measured)
-    lines = [_shortened(_title(summary)), *(line for section in sections for line in ("", *section))]
+    origin = origin_in_words(summary)
+    heading = [_title(summary), *([f"started from {origin}"] if origin else [])]
+    lines = [*map(_shortened, heading), *(line for section in sections for line in ("", *section))]
     return "\n".join(lines)
 
 

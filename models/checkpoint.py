@@ -61,7 +61,10 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """
     with _opened(path) as file:
         names = file.keys()
-        return {name: file.get_tensor(name) for name in names}, _texts(file)
+        try:
+            return {name: file.get_tensor(name) for name in names}, _texts(file)
+        except (AttributeError, TypeError) as error:  # a type that numpy does not have, such as bfloat16
+            raise CheckpointError(f"{path}: expected arrays of numpy's types: {error}") from None
 
 
 def read_metadata(path: Path) -> dict[str, str]:

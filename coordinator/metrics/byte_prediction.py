@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from models.methods.api import Facts, Method
+from models.methods.api import Exchange, Facts, Method
 from models.spec import RunSpec
 from wire.messages import Ready
 from wire.payload import Sizes
@@ -74,6 +74,20 @@ def predict(method: Method, exchange_index: int, facts: Facts, value_dtype: str)
     )
 
 
+def sure_dims(spec: RunSpec, exchange: Exchange, run: RunFacts, readies: Iterable[Ready]) -> dict[str, int]:
+    """Return the sizes in a downlink that are the same for all of these clients, whatever classes are known."""
+    runs = [run._replace(known_classes=range(known), num_seen=known) for known in (0, spec.num_classes)]
+    first, *others = (exchange.downlink_dims(facts_of(spec, ready, each)) for ready in readies for each in runs)
+    agreed = {symbol: size for symbol, size in first.items() if all(dims.get(symbol) == size for dims in others)}
+    return {"K": spec.num_classes, "D": spec.model.feature_dim, **agreed}
+
+
+def unlike_clients(spec: RunSpec) -> list[Ready]:
+    """Return two clients that have nothing in common but what the run's settings say."""
+    width = spec.model.feature_dim
+    return [Ready(0, num, num, [num] * spec.num_classes, width, num, num) for num in (1_000_000, 2_000_000)]
+
+
 class Announcements:
     """The latest word of each client, and what follows from it, made once until something changes it."""
 
@@ -106,6 +120,11 @@ class Announcements:
             self._run = self._run or self._run_facts()
             self._facts[client] = facts_of(self._spec, self.readies[client], self._run)
         return self._facts[client]
+
+    def sure_dims(self, exchange: Exchange, client: str | None) -> dict[str, int]:
+        """Return the sizes in a run's first downlink that are known beforehand: for this client, or else for any."""
+        readies = unlike_clients(self._spec) if client is None else [self.readies[client]]
+        return sure_dims(self._spec, exchange, self._run_facts()._replace(round=1), readies)
 
     def prediction(self, client: str, exchange_index: int) -> Prediction | None:
         """Return what an exchange of this client should cost, None if it has not announced itself."""

@@ -24,6 +24,7 @@ from coordinator.metrics.durations import MeanDurations, duration_s
 from coordinator.metrics.evaluations import Examiner
 from coordinator.metrics.footprint import Footprints
 from coordinator.metrics.links import LinkCounts, Links, StoredLinks
+from coordinator.metrics.origin import Origin
 from coordinator.metrics.privacy import Releases
 from coordinator.metrics.since_start import SinceStart
 from coordinator.metrics.summary import Totals, make_summary
@@ -83,6 +84,7 @@ class Ledger:
         self._releases = Releases()
         self._known_classes: set[int] = set()
         self._num_completed = 0
+        self._origin: Origin | None = None
         self._written: list[str] = []
         self.links_at_closing = StoredLinks()
         """What the kernel had counted when the last exchange was closed."""
@@ -109,6 +111,10 @@ class Ledger:
         """
         return self._announced.facts(client)
 
+    def first_dims(self, client: str | None) -> Mapping[str, int]:
+        """Return the sizes in the run's first downlink that are known beforehand: for this client, or else for any."""
+        return self._announced.sure_dims(self._method.exchange(0), client)
+
     def _run_facts(self) -> RunFacts:
         round = self._exchange.round if self._exchange is not None else 0
         account = self._accounts.get(round, RoundAccount())
@@ -127,15 +133,11 @@ class Ledger:
         """Return how many train samples these clients have announced."""
         return sum(self._announced.readies[client].num_train for client in clients)
 
-    @property
-    def known_classes(self) -> frozenset[int]:
-        """The classes that clients whose updates counted have held so far."""
-        return frozenset(self._known_classes)
-
-    def start_from(self, known_classes: Collection[int]) -> None:
+    def start_from(self, known_classes: Collection[int], origin: Origin | None) -> None:
         """Predict from the state that another run ended with, which stands before round 1."""
         self._known_classes = set(known_classes)
         self._num_completed = 1
+        self._origin = origin
 
     def round_opened(self, round: int, at: float, resumed: bool = False) -> None:
         """Begin a round; the durations of one that was opened before a restart are not known."""
@@ -283,6 +285,7 @@ class Ledger:
             footprints=self._footprints,
             num_left_out=self._num_left_out,
             base=self._base,
+            init_from=self._origin,
             num_releases=self._num_releases() if self._spec.privacy.adds_noise else {},
         )
 

@@ -15,6 +15,7 @@ from coordinator.metrics.byte_prediction import classes_held
 from coordinator.metrics.durations import MeanDurations
 from coordinator.metrics.footprint import Footprints
 from coordinator.metrics.links import LinkCounts
+from coordinator.metrics.origin import Origin
 from coordinator.metrics.privacy import EXTRA, privacy_summary
 from coordinator.metrics.tally import Cost, Refusals, RoundLine, Traffic
 from coordinator.metrics.task_scores import TaskScores
@@ -32,7 +33,10 @@ NO_ENERGY = "a simulation measures no energy"
 
 @dataclass(frozen=True)
 class Totals:
-    """What a run's accounts have come to; `rounds` are the closed ones, `base` the last completed one."""
+    """What a run's accounts have come to.
+
+    `rounds` are the closed ones, `base` the last completed one, and `init_from` says where its first state comes from.
+    """
 
     rounds: Sequence[RoundLine]
     up: Traffic
@@ -50,6 +54,7 @@ class Totals:
     footprints: Footprints
     num_left_out: Mapping[str, int]
     base: int
+    init_from: Origin | None
     num_releases: Mapping[str, int]
 
     @property
@@ -121,7 +126,12 @@ def make_summary(
     }
     energy_reason = NO_ENERGY if mode == "simulate" else totals.footprints.energy_reason()
     reasons = {"energy.total_j": energy_reason, **reasons}
-    return {**summary, "null_reasons": {path: reasons.get(path) or _reason(path, mode) for path in _nulls(summary)}}
+    origin = {"init_from": msgspec.to_builtins(totals.init_from)}  # where there is none, nothing is unknown
+    return {
+        **summary,
+        **origin,
+        "null_reasons": {path: reasons.get(path) or _reason(path, mode) for path in _nulls(summary)},
+    }
 
 
 def _headline(rule: str, totals: Totals) -> dict[str, Any]:

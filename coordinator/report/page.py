@@ -9,6 +9,7 @@ from typing import Any
 from coordinator.clients.device import read_device
 from coordinator.metrics.durations import STAGES
 from coordinator.metrics.footprint import PEAKS as PEAKS_OF_CLIENTS
+from coordinator.metrics.origin import origin_in_words
 from coordinator.metrics.series import BAND, median_or_none
 from coordinator.metrics.summary import PEAKS
 from coordinator.report import plots
@@ -49,6 +50,7 @@ def _content(run: Run) -> dict[str, Any]:
         "run": run,
         "summary": summary,
         "figures": ShownFigures(summary),
+        "origin": origin_in_words(summary),
         "takes_turns": takes_turns,
         "band": BAND,
         "by_round": plots.accuracy_by_round(tracks, num_rounds, with_bands=True) if tracks else None,
@@ -73,9 +75,10 @@ def _content(run: Run) -> dict[str, Any]:
 
 
 def settings_of(run: Run) -> dict[str, str]:
-    """Return every setting as `table.key`, its value as text."""
-    tables = run.config.items()
-    return {f"{table}.{key}": _as_text(value) for table, keys in tables for key, value in keys.items()}
+    """Return every setting as `table.key`, its value as text, and as `init_from` what the run was started from."""
+    tables, origin = run.config.items(), origin_in_words(run.summary)
+    settings = {f"{table}.{key}": _as_text(value) for table, keys in tables for key, value in keys.items()}
+    return {**settings, "init_from": origin} if origin else settings
 
 
 def _as_text(value: Any) -> str:

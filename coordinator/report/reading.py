@@ -193,6 +193,8 @@ def _summary_so_far(folder: RunFolder, accounts: Accounts, classes: Sequence[str
     config = folder.read_config()
     spec = config.unchecked_spec(folder.run_id, classes)
     ledger = Ledger(spec, methods.find(spec.method), Links(accounts.facts.links, lambda route: None))
+    if accounts.facts.start_classes is not None:
+        ledger.start_from(accounts.facts.start_classes, accounts.facts.init_from)
     for client, ready in accounts.announced.items():
         ledger.announce(client, ready)
     for client, profile in accounts.devices.items():

@@ -153,6 +153,7 @@ class RunRecord:
                 header, buffer = _state_frames(start.state)
                 self._store.put_start(bytes(header), buffer)
                 self._put_fact("start_classes", sorted(start.classes))
+                self._put_fact("init_from", start.origin)
 
     def write_config(self, config: RunConfig) -> None:
         """Write the settings anew, when what they left open is settled; the run goes on with these alone."""
@@ -361,17 +362,15 @@ class RunRecord:
     def finish(
         self,
         ledger: Ledger,
-        state: Packed | None,
         versions: Mapping[str, str],
         peaks: Mapping[str, int | None],
         outcome: str,
         reason: str,
     ) -> None:
-        """Write summary and global arrays.
+        """Write summary and global arrays, those with which the last completed round ended.
 
         Args:
             ledger: the run's accounts.
-            state: the server half's last state.
             versions: what ran.
             peaks: the largest peaks of memory, under their names in the summary.
             outcome: `finished`, `failed` or `interrupted`.
@@ -379,8 +378,8 @@ class RunRecord:
         """
         from models.checkpoint import write
 
-        if state is not None:
-            write(self.folder.global_path, unpack(state).arrays)
+        if self._start_state is not None:
+            write(self.folder.global_path, unpack(self._start_state).arrays)
         self._pending.flush()
         names = {**self._peaks, **peaks}
         known = {name: max(peaks.get(name) or 0, self._peaks.get(name) or 0) or None for name in names}

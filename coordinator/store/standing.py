@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from coordinator import commands
 from coordinator.half import Constant
 from coordinator.metrics.links import StoredLinks
+from coordinator.metrics.origin import Origin
 from coordinator.metrics.since_start import SentConstants
 from coordinator.metrics.tally import ClientLine, Cost, ExchangeLine, Refusals, Report, read_line
 from coordinator.round_rules import Position
@@ -61,6 +62,7 @@ class Standing(msgspec.Struct, frozen=True):
         constants: the run constants, None if they have not been made.
         num_train: the train samples of the run, None before its first round opened.
         start_classes: the classes that the state knows which the run started from, None if that is the initial one.
+        init_from: where that state comes from, None if it is the initial one.
         start_state: the server half at the start of the round.
         latest_state: the server half as it is.
         announced: the last word of each client.
@@ -79,6 +81,7 @@ class Standing(msgspec.Struct, frozen=True):
     constants: list[Constant] | None = None
     num_train: int | None = None
     start_classes: frozenset[int] | None = None
+    init_from: Origin | None = None
     start_state: Packed | None = None
     latest_state: Packed | None = None
     announced: dict[str, Ready] = msgspec.field(default_factory=dict)
@@ -112,6 +115,7 @@ def read_standing(store: Store, run_id: str, method: Method, is_encrypted: bool,
         constants=[_constant(constant) for constant in store.constants()] if facts.begun is not None else None,
         num_train=facts.num_train,
         start_classes=facts.start_classes,
+        init_from=facts.init_from,
         start_state=_packed(*found.start_state) if found.start_state else None,
         latest_state=_packed(*found.latest_state) if found.latest_state else None,
         turned_away=facts.turned_away,

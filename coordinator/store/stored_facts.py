@@ -9,6 +9,7 @@ import msgspec
 
 from coordinator.clients.waiting import Presence
 from coordinator.metrics.links import StoredLinks
+from coordinator.metrics.origin import Origin
 from coordinator.metrics.since_start import SentConstants
 from coordinator.metrics.tally import Refusals
 from models.settings import Tables
@@ -26,6 +27,7 @@ class StoredFacts(msgspec.Struct, frozen=True):
         run_id: its id.
         settings: those that it was begun with.
         start_classes: the classes that the state knows which the run started from, None if that is the initial one.
+        init_from: where that state comes from, None if it is the initial one.
         begun: None until the run constants are made.
         num_train: the train samples of the run, None before its first round opened.
         turned_away: what was turned away at the port, by kind.
@@ -43,6 +45,7 @@ class StoredFacts(msgspec.Struct, frozen=True):
     run_id: str = ""
     settings: Tables | None = None
     start_classes: frozenset[int] | None = None
+    init_from: Origin | None = None
     begun: str | None = None
     num_train: int | None = None
     turned_away: dict[str, int] = {}

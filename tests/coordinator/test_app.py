@@ -13,9 +13,11 @@ import pytest
 
 from coordinator.app import RunRequest, recorded
 from coordinator.config import load
+from coordinator.metrics.ledger import Ledger
 from coordinator.store.record import RunRecord
 from coordinator.store.run_folder import RunFolder
-from models.spec import RunSpec
+from models.methods import find
+from models.spec import ConfigError, RunSpec
 from tests.coordinator.report.runs import RecordedRun
 from wire.exit_codes import ExitCode
 from wire.sockets.systemd import READY
@@ -106,3 +108,14 @@ def test_handlers_that_a_run_leaves_behind_stay(tmp_path: Path) -> None:
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def test_a_run_that_is_found_impossible_as_it_begins_leaves_no_folder(tmp_path: Path) -> None:
+    def go(spec: RunSpec, record: RunRecord) -> ExitCode:
+        record.finish(Ledger(spec, find(spec.method)), {}, {}, "failed", "it does not fit")
+        return ExitCode.BAD_CONFIG
+
+    request = RunRequest(load(None, [f"run.dir={tmp_path / 'runs'}"]), "serve", tmp_path)
+    with pytest.raises(ConfigError, match=r"^it does not fit; nothing has run, so the run folder is removed$"):
+        recorded(request, go)
+    assert list((tmp_path / "runs").iterdir()) == []

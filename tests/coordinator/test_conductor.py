@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from coordinator import conductor as conductor_module
@@ -14,13 +16,18 @@ from coordinator import round_events as rounds
 from coordinator.conductor import Conductor
 from coordinator.half import Aggregate, Closing, Half, ServerHalfError
 from coordinator.metrics.links import StoredLinks
+from coordinator.metrics.origin import Origin
 from coordinator.rounds import Rounds
 from coordinator.store.record import RunRecord
-from tests.coordinator.accounting import READY, TWO
+from coordinator.store.standing import Standing
+from models.spec import ConfigError
+from tests.coordinator.accounting import READY, TWO, Known
 from tests.coordinator.metrics.test_ledger_wire import Kernel
-from wire.encoding import Packed
+from wire.encoding import Packed, pack
+from wire.errors import EncodeError
 
 NOTHING = Packed([], {}, b"")
+ORIGIN = Origin("two-0", 7, "a1")
 
 
 class Desk:
@@ -30,8 +37,9 @@ class Desk:
         self.kernel = Kernel()
         self.stored: list[StoredLinks | None] = []
         self.told: list[int] = []
-        self.num_written = 0
+        self.num_written = self.num_constants_stored = 0
         self.fault: Exception | None = None
+        self.downlink = NOTHING
         self.settled: asyncio.Future[None]
         self.finished: list[rounds.Finish] = []
         self.machine = SimpleNamespace(evaluating=False, exchange=0, rules=SimpleNamespace(num_rounds=2))
@@ -45,6 +53,9 @@ class Desk:
         )
         record = SimpleNamespace(
             start_state=None,
+            standing=Standing(start_classes=frozenset({0, 2}), init_from=ORIGIN, latest_state=NOTHING),
+            lines=list,
+            put_constants=self._put_constants,
             display=SimpleNamespace(round_closed=lambda view: self.told.append(view.round)),
             write_lines=self._write_lines,
             put_num_train=lambda number: None,
@@ -65,17 +76,20 @@ class Desk:
             self.finished.append,
         )
 
+    async def _put_constants(self, constants: Sequence[Any]) -> None:
+        self.num_constants_stored += 1
+
     def _write_lines(self) -> None:
         self.num_written = len(self.stored)
 
-    async def _begin(self, *told: Any) -> list[Any]:
+    async def _begin(self, *told: Any, **named: Any) -> list[Any]:
         return []
 
     async def _configure(self, round: int, exchange: str) -> Packed:
         self.kernel.grow("ann", 1, 1)
         if self.fault is not None:
             raise self.fault
-        return NOTHING
+        return self.downlink
 
     async def _aggregate(self, closing: Closing, meanwhile: Callable[[], None]) -> Aggregate:
         meanwhile()
@@ -177,3 +191,70 @@ def test_a_run_is_over_when_its_end_can_no_longer_be_lost() -> None:
 
     asyncio.run(play())
     assert [finish.outcome for finish in desk.finished] == ["finished"]
+
+
+def known(width: int, classes: Sequence[int] = (0, 2)) -> Packed:
+    """Return what a run of the method `two` sends first."""
+    means = np.full((len(classes), width), 0.5, np.float32)
+    return pack(Known(means, np.array(classes, np.uint16)).to_payload())
+
+
+def test_a_state_that_fits_is_taken_up() -> None:
+    desk = Desk()
+    desk.downlink = known(2)
+
+    async def play() -> None:
+        await desk.conductor.begin()
+        await desk.exchange(1, 0)
+
+    asyncio.run(play())
+    assert desk.num_constants_stored == 1
+    assert len(desk.stored) == 2
+
+
+@pytest.mark.parametrize(
+    ("downlink", "told"),
+    [
+        (known(3), "field 'means': expected D = 2, got 3 (shape (2, 3))"),
+        (known(2, (0, 9)), "field 'classes': expected class ids below 4, got 9"),
+        (known(2, (1, 1)), "field 'classes': expected strictly increasing class ids, got [1, 1]"),
+        (NOTHING, "expected fields ['classes', 'means'], got []"),
+    ],
+)
+def test_a_state_that_does_not_fit_the_run_is_refused_before_anything_is_stored(downlink: Packed, told: str) -> None:
+    desk = Desk()
+    desk.downlink = downlink
+    with pytest.raises(ConfigError, match=f"--init-from two-0: its state does not fit this run: {re.escape(told)}$"):
+        asyncio.run(desk.conductor.begin())
+    assert desk.num_constants_stored == 0
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (ServerHalfError("KeyError: 'masks'"), "KeyError: 'masks'"),
+        (EncodeError("array 'means': codec f32 cannot hold nan"), "array 'means': codec f32 cannot hold nan"),
+        (ValueError("a state\nof two lines"), "ValueError: a state of two lines"),
+    ],
+)
+def test_a_state_that_the_method_cannot_take_up_is_refused_in_one_line(fault: Exception, told: str) -> None:
+    desk = Desk()
+    desk.fault = fault
+    with pytest.raises(ConfigError, match=f"does not fit this run: {told}$"):
+        asyncio.run(desk.conductor.begin())
+
+
+def test_a_state_that_does_not_fit_a_client_is_refused_before_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk()
+    desk.downlink = known(2)
+    monkeypatch.setattr(desk.kernel.ledger, "first_dims", lambda client: {"D": 7 if client == "bob" else 2})
+
+    async def play() -> None:
+        await desk.conductor.begin()
+        await desk.exchange(1, 0)
+
+    with pytest.raises(
+        ConfigError, match="--init-from two-0: its state does not fit bob: field 'means': expected D = 7"
+    ):
+        asyncio.run(play())
+    assert desk.stored == []

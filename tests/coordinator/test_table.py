@@ -122,3 +122,9 @@ def test_no_line_is_wider_than_the_table_may_be(length: int) -> None:
 def test_what_is_part_of_a_null_has_its_reason() -> None:
     content = {**summary(), "wire": None, "null_reasons": {"wire": "nothing travels"}}
     assert line_of(final_table(content), "in rounds")[-1].strip() == "n/a (nothing travels)"
+
+
+def test_what_a_run_was_started_from_stands_below_its_name() -> None:
+    origin = {"run_id": "two-0", "round": 7, "global_hash": "a1"}
+    assert final_table({**summary(), "init_from": origin}).splitlines()[1:3] == ["started from round 7 of two-0", ""]
+    assert final_table({**summary(), "init_from": None}) == final_table(summary())

@@ -136,12 +136,33 @@ def test_a_killed_simulation_leaves_a_readable_folder(pairs: PairsRun, processes
 
 def test_a_run_starts_from_another_runs_global_state(pairs: PairsRun, processes: Processes) -> None:
     first = processes.coordinator("simulate", "--config", pairs.config_path, name="first")
-    assert finished(first)["rounds_completed"] == 2
+    earlier = finished(first)
+    assert earlier["rounds_completed"] == 2
     start = ("--init-from", first.folder)
     simulated = finished(processes.coordinator("simulate", "--config", pairs.config_path, *start, name="second"))
     real = finished(pairs.loopback("--init-from", str(first.folder), name="real"))
     assert comparable(simulated) == comparable(real)
     assert simulated["downlink"]["predicted_elements"] == simulated["downlink"]["elements"]
+    origin = {"run_id": earlier["run_id"], "round": 2, "global_hash": earlier["global_hash"][-1]}
+    assert simulated["init_from"] == real["init_from"] == origin
+
+
+def test_a_run_that_is_stopped_and_goes_on_remembers_what_it_started_from(
+    pairs: PairsRun, processes: Processes
+) -> None:
+    first = processes.coordinator("simulate", "--config", pairs.config_path, name="first")
+    earlier = finished(first)
+    pairs.configure(run={"num_rounds": 100_000})
+    second = pairs.simulate("--init-from", str(first.folder), name="second")
+    second.hear(r"\[ROUND 3/100000\]")
+    second.stop()
+    third = pairs.simulate("--init-from", str(second.folder), "--set", "run.num_rounds=1", name="third")
+    assert finished(third)["init_from"]["run_id"] == second.summary["run_id"]
+    again = processes.coordinator("simulate", "--resume", second.folder, name="again")
+    again.hear(r"\[ROUND ")
+    again.stop()
+    for run in (second, again):
+        assert run.summary["init_from"]["run_id"] == earlier["run_id"]
 
 
 def test_another_methods_state_is_refused(pairs: PairsRun, processes: Processes) -> None:

@@ -107,3 +107,11 @@ def test_byte_order_memory_order_and_name_order_do_not_change_the_hash() -> None
 def test_reading_and_writing_needs_no_torch() -> None:
     code = "import sys; from models import client_states; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60, cwd=Path(__file__).parents[2])
+
+
+def test_a_type_that_numpy_lacks_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    header = b'{"x":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}}'
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
+    with pytest.raises(checkpoint.CheckpointError, match=f"{path}: expected arrays of numpy's types"):
+        checkpoint.read(path)

@@ -196,3 +196,11 @@ def test_a_run_of_an_older_program_has_a_page(run: Run) -> None:
     older = {key: value for key, value in run.summary.items() if key not in newer}
     page = Reader(run_page(dataclasses.replace(run, summary=older)))
     assert page.row("energy")[0] == "n/a"
+
+
+def test_what_a_run_was_started_from_is_shown(run: Run) -> None:
+    origin = {"run_id": "two-0", "round": 7, "global_hash": "a1"}
+    later = dataclasses.replace(run, summary={**run.summary, "init_from": origin})
+    assert "started from round 7 of two-0" in run_page(later)
+    assert "started from" not in run_page(run)
+    assert differing_settings([run, later]) == {"init_from": ["", "round 7 of two-0"]}

@@ -103,3 +103,11 @@ def test_local_prototypes_are_those_of_the_open_exchange(tmp_path: Path) -> None
     recorded.leave()
     assert list(run.local_prototypes) == ["ann"]
     assert run.local_prototypes["ann"].classes == [1, 3]
+
+
+def test_of_a_run_without_a_summary_it_is_known_what_it_was_started_from(tmp_path: Path) -> None:
+    recorded = RecordedRun(tmp_path)
+    recorded.store.put_meta("start_classes", "[0]")
+    recorded.store.put_meta("init_from", '{"run_id":"two-0","round":7,"global_hash":"a1"}')
+    summary = read_run(recorded.leave().path).summary
+    assert summary["init_from"] == {"run_id": "two-0", "round": 7, "global_hash": "a1"}

@@ -17,13 +17,14 @@ from coordinator.display import Display
 from coordinator.half import Constant
 from coordinator.metrics.ledger import Ledger
 from coordinator.metrics.links import LinkCounts, StoredLinks
+from coordinator.metrics.origin import Origin
 from coordinator.round_events import Configure
 from coordinator.start import Start
 from coordinator.store import pending
 from coordinator.store.record import RunRecord
 from coordinator.store.run_folder import RunFolder
 from coordinator.store.stored import StoredPosition, read_position
-from models import methods
+from models import checkpoint, methods
 from models.spec import ConfigError
 from tests.coordinator.stores import figures, unexpected
 from wire.encoding import Packed, encode, pack
@@ -32,10 +33,14 @@ from wire.payload import Payload
 from wire.timing import Timing
 
 READY = Ready(1, 30, 10, [10, 20], 2, 100, 0)
+ORIGIN = Origin("fedproto-0", 3, "a1")
 
 
 def packed(value: float) -> Packed:
     return pack(Payload.of_state({"state": np.array([value])}))
+
+
+START = Start(packed(7.0), frozenset({2, 0}), ORIGIN)
 
 
 @pytest.fixture
@@ -165,10 +170,11 @@ def test_an_update_comes_back_with_what_its_client_said_of_its_work(folder: RunF
 
 
 def test_what_a_run_starts_from_is_stored_before_anything_happens(folder: RunFolder) -> None:
-    opened(folder, Start(packed(7.0), frozenset({2, 0}))).close()
+    opened(folder, START).close()
     with closing(opened(folder)) as record:
         assert record.standing.start_state == record.standing.latest_state == packed(7.0)
         assert record.standing.start_classes == frozenset({0, 2})
+        assert record.standing.init_from == ORIGIN
         assert record.start_state == packed(7.0)
 
 
@@ -182,7 +188,7 @@ def test_a_run_in_memory_knows_its_state_too(tmp_path: Path) -> None:
         record.close_round("completed", 1, "", "hash", packed(2.0), ["a"], ["{}"])
         assert record.start_state == packed(2.0)
 
-    run(folder, complete_round, Start(packed(7.0), frozenset({2, 0})))
+    run(folder, complete_round, START)
 
 
 def test_constants_are_durable_with_the_mark_that_they_are_all(folder: RunFolder) -> None:
@@ -237,7 +243,6 @@ def test_the_peaks_of_earlier_processes_count(folder: RunFolder) -> None:
         assert not folder.summary_path.exists()
         record.finish(
             Ledger(spec, methods.find(spec.method)),
-            None,
             {},
             {"client_peak_rss_bytes": 5, "trainer_peak_rss_bytes": 7},
             "failed",
@@ -330,3 +335,16 @@ def test_a_store_in_memory_is_written_now_and_then_however_fast_rounds_are(
 
     assert asyncio.run(play()) > 0
     assert len(durable) == 99
+
+
+def test_a_run_that_is_stopped_in_the_midst_of_a_round_leaves_the_state_from_its_start(folder: RunFolder) -> None:
+    spec = load(folder.config_path, []).spec("run", ["a", "b"])
+
+    def stop(record: RunRecord) -> None:
+        put_exchange(record)
+        record.close_exchange(1, 0, packed(2.0), [], links(200), with_round=False)
+        record.finish(Ledger(spec, methods.find(spec.method)), {}, {}, "interrupted", "stopped by SIGINT")
+
+    run(folder, stop, START)
+    arrays, _ = checkpoint.read(folder.global_path)
+    assert arrays["state"].tolist() == [7.0]

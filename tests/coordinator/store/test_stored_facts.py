@@ -10,6 +10,7 @@ import pytest
 
 from coordinator.clients.waiting import Presence
 from coordinator.metrics.links import LinkCounts, StoredLinks
+from coordinator.metrics.origin import Origin
 from coordinator.metrics.tally import Refusals, Traffic
 from coordinator.store.store import Store, StoreError
 from coordinator.store.stored import read_facts, reading
@@ -23,6 +24,7 @@ WHOLE: dict[str, Any] = {
     "run_id": "fedproto-1",
     "settings": {"run": {"seed": 3}},
     "start_classes": frozenset({0, 2}),
+    "init_from": Origin("fedproto-0", 3, "a1"),
     "begun": "",
     "num_train": 35,
     "turned_away": {"handshake": 2},

@@ -1,0 +1,22 @@
+"""Where a run's first global state comes from, if another run has made it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """The run, the round and the hash of the global state that a run was started from (`--init-from`)."""
+
+    run_id: str
+    round: int
+    global_hash: str
+
+
+def origin_in_words(summary: Mapping[str, Any]) -> str:
+    """Return what a run was started from, by its summary; nothing if that is its method's own initial state."""
+    found = summary.get("init_from")
+    return f"round {found['round']} of {found['run_id']}" if found else ""
