@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from coordinator.metrics.ledger import Ledger
+from coordinator.metrics.written_lines import all_written_lines
 from coordinator.store.run_folder import RunFolder
 from models.methods import find
 from models.spec import ConfigError, RunSpec
@@ -34,8 +35,8 @@ def read_start(path: Path, spec: RunSpec) -> Start:
         raise ConfigError(f"--init-from {path}: expected a run of method {spec.method}, got one of {method}")
     try:
         arrays, _ = read(other.global_path)
-        lines = other.metrics_path.read_text(encoding="utf-8").splitlines()
-    except (CheckpointError, OSError) as error:
+        lines = all_written_lines(other.metrics_path)
+    except (CheckpointError, ConfigError) as error:
         raise ConfigError(f"--init-from {path}: expected a run with a global state: {error}") from None
     accounts = Ledger(spec, find(spec.method))
     accounts.replay(lines)

@@ -280,7 +280,7 @@ def write_line(line: Line) -> str:
     return msgspec.json.encode(line).decode()
 
 
-def read_line(text: str) -> Line:
+def read_line(text: str | bytes) -> Line:
     """Read what `write_line` returned.
 
     Raises:

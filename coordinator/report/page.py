@@ -17,6 +17,7 @@ from coordinator.report.reading import Run
 from coordinator.report.rendering import ShownFigures, rendered
 from coordinator.report.timeline import AGGREGATE, LINK, MISSING, UNKNOWN, WAIT, Timeline, timeline_of
 from coordinator.status import Status
+from coordinator.store.run_folder import Samples
 
 SHOWN_SPANS = (*STAGES[:-1], LINK, UNKNOWN, WAIT, AGGREGATE, MISSING)
 """What a timeline's legend names."""
@@ -118,7 +119,7 @@ def _devices(clients: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _samples(samples: Mapping[str, Mapping[str, Sequence[int]]]) -> list[dict[str, Any]]:
+def _samples(samples: Mapping[str, Samples]) -> list[dict[str, Any]]:
     """Return how many train samples of each class each client has, and as shares of the largest such number."""
     largest = max((count for counts in samples.values() for count in counts["train"]), default=0) or 1
     return [

@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from coordinator.store.run_folder import RunFolder, write_whole
+from coordinator.store.run_folder import RunFolder, read_json, write_whole
 from models.spec import ConfigError, nearest
 
 FILE = "queue.json"
@@ -84,11 +84,9 @@ class Queue:
 
     def _read(self) -> list[Entry]:
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=list[Entry])
+            return read_json(self._path, list[Entry], "the queue of a service")
         except FileNotFoundError:
             return []
-        except (OSError, msgspec.MsgspecError) as error:
-            raise ConfigError(f"{self._path}: expected the queue of a service, got {error}") from None
 
 
 def queue_of(run: RunFolder) -> Queue | None:

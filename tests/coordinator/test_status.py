@@ -139,7 +139,15 @@ def test_a_queued_run_of_a_service_that_does_not_run_waits_for_that(tmp_path: Pa
 def test_of_a_run_in_memory_that_is_over_only_the_figures_are_left(tmp_path: Path) -> None:
     folder = RunFolder.create(load(None, [f"run.dir={tmp_path}", "run.store=memory"]), "20260131-235959")
     folder.write_summary(figures(outcome="finished"))
-    with pytest.raises(ConfigError, match=r"kept in memory, and over \(finished\).*coordinator report"):
+    with pytest.raises(ConfigError, match=r"kept in memory, and is over \(finished\).*coordinator report"):
+        read_status(folder.path)
+
+
+def test_of_a_run_that_is_over_and_has_lost_its_store_only_the_figures_are_left(tmp_path: Path) -> None:
+    folder = stored_run(tmp_path, "serve")
+    folder.write_summary(figures(outcome="finished"))
+    folder.store_path.unlink()
+    with pytest.raises(ConfigError, match=r"has lost its store\.sqlite, and is over \(finished\).*coordinator report"):
         read_status(folder.path)
 
 
