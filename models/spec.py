@@ -22,6 +22,7 @@ YEAR_S = 366 * 24 * 3600.0
 
 Positive = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 NotNegative = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Real = Annotated[float, msgspec.Meta(ge=-MAX_REAL, le=MAX_REAL)]
 PositiveReal = Annotated[float, msgspec.Meta(gt=0, le=MAX_REAL)]
 NotNegativeReal = Annotated[float, msgspec.Meta(ge=0, le=MAX_REAL)]
 VocabSize = Annotated[int, msgspec.Meta(ge=2, le=2**31 - 1)]
@@ -50,7 +51,7 @@ class DataConfig(Section, frozen=True):
     tokens: bool = False
     image_size: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 32
     channels: Literal[1, 3] = 3
-    mean: list[float] = []
+    mean: list[Real] = []
     std: list[PositiveReal] = []
     classes: list[str] = []
     pool: Literal["all", "train"] = "all"

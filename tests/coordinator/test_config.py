@@ -246,3 +246,8 @@ def test_a_ray_cluster_is_joined_only_where_ray_works() -> None:
     with pytest.raises(ConfigError, match=r"ray_address = 'auto': expected nothing, unless executor = 'ray'"):
         load(None, ["simulation.ray_address=auto"])
     assert load(None, ["simulation.ray_address=auto", "simulation.executor=ray"]).simulation.ray_address == "auto"
+
+
+def test_a_mean_that_is_no_number_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"\[data\]: mean = \[nan\]: expected `float` >= "):
+        load(None, ["data.mean=[nan]"])
