@@ -17,6 +17,7 @@ from coordinator.status import Status
 from coordinator.store.run_folder import RunFolder
 from coordinator.table import Row, aligned
 from coordinator.units import show_accuracy, show_bytes, show_seconds
+from coordinator.whereabouts import IN_WORDS, NO_PROCESS
 
 Columns = dict[str, tuple[str, Callable[[Any], str]]]
 """By title, the figure of a client that a column has, and how that is shown."""
@@ -63,21 +64,21 @@ def _standing(status: Status) -> list[str]:
     return [
         f"{status.run_id}: {status.method}, {state}",
         f"rounds: {status.rounds_completed} of {status.num_rounds} completed{failed}{took}",
-        *_way_on(status),
+        *way_on(status),
         *_open_exchange(status),
     ]
 
 
-def _way_on(status: Status) -> list[str]:
+def way_on(status: Status) -> list[str]:
     """Return the line that says how the run goes on, where it does not do so by itself."""
     outcome = status.outcome
     is_spent = status.rounds_completed + status.rounds_failed >= status.num_rounds
     if outcome in ("interrupted", "cancelled") or (outcome == "failed" and not is_spent):
         return [_how_to_go_on(status)]
     if status.state == "unfinished":
-        return [f"no process of this machine has it: it was killed, or runs elsewhere; {_how_to_go_on(status)}"]
+        return [f"{IN_WORDS[status.state]}; {_how_to_go_on(status)}"]
     if status.state == "stopped" or (status.state == "queued" and not status.service_is_at_work):
-        return [f"no process of this machine has it; {_how_to_go_on(status)}"]
+        return [f"{NO_PROCESS}; {_how_to_go_on(status)}"]
     return []
 
 
