@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--settings", type=Path, metavar="FILE", help=own)
     _add_allow_open_keys(serve)
     for command in (serve, loopback):
-        live = f"serve a live page of the run, for this machine alone unless told otherwise (default: {DASHBOARD})"
+        live = f"serve a live page of the run at host:port, or at a port of this machine alone (default: {DASHBOARD})"
         command.add_argument("--dashboard", nargs="?", const=DASHBOARD, metavar="ADDR", help=live)
     simulate.add_argument("--jobs", type=int, metavar="N", help="work for clients in so many processes (default: 1)")
     executor = "who works for the clients: this machine's processes, or Ray (default: own)"
