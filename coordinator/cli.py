@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--settings", type=Path, metavar="FILE", help=own)
     _add_allow_open_keys(serve)
     for command in (serve, loopback):
-        live = f"serve a live page of the run, for this machine alone unless told otherwise (default: {DASHBOARD})"
+        live = f"serve a live page of the run at host:port, or at a port of this machine alone (default: {DASHBOARD})"
         command.add_argument("--dashboard", nargs="?", const=DASHBOARD, metavar="ADDR", help=live)
     simulate.add_argument("--jobs", type=int, metavar="N", help="work for clients in so many processes (default: 1)")
     executor = "who works for the clients: this machine's processes, or Ray (default: own)"
@@ -186,7 +186,7 @@ def _check_config(args: argparse.Namespace) -> int:
     from models.data import dataset_classes
 
     config.spec("", dataset_classes(config.data))
-    for told in config.modules_not_here():
+    for told in [*config.modules_not_here(), *config.unused_keys()]:
         print(f"coordinator: {told}", file=sys.stderr)
     print(config.to_toml(), end="")
     return ExitCode.FINISHED
@@ -266,7 +266,13 @@ def _methods(args: argparse.Namespace) -> int:
 
 
 def _live_page(args: argparse.Namespace) -> list[str]:
-    return [] if args.dashboard is None else [f"report.dashboard={args.dashboard}"]
+    """Return the setting for `--dashboard`: a port alone is one of this machine."""
+    import json
+
+    address = args.dashboard
+    if address is None:
+        return []
+    return [f"report.dashboard={json.dumps(f'127.0.0.1:{address}' if address.isdecimal() else address)}"]
 
 
 def _load_run(args: argparse.Namespace, mode: str, settings: Sequence[str]) -> tuple[RunConfig, Path, RunFolder | None]:

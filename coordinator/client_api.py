@@ -20,7 +20,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from coordinator.metrics.tally import RoundLine, read_line
+from coordinator.metrics.tally import RoundLine
+from coordinator.metrics.written_lines import whole_line
 from coordinator.results import Result, Results, read_result
 from coordinator.service.orders import (
     ANSWERS,
@@ -136,7 +137,7 @@ def watch(run_id: str, service: Path | None = None) -> Iterator[Event]:
     lines = _Lines(RunFolder(Path(now.folder)).metrics_path)
     while True:
         before, now = now, state(run_id, service)
-        yield from (line for line in map(read_line, lines.read()) if isinstance(line, RoundLine))
+        yield from (line for line in map(whole_line, lines.read()) if isinstance(line, RoundLine))
         if now != before:
             yield now
         if now.state == "over":
@@ -157,7 +158,7 @@ class _Lines:
         self._path = path
         self._read_bytes = 0
 
-    def read(self) -> list[str]:
+    def read(self) -> list[bytes]:
         """Return the whole lines that have come since the last time."""
         try:
             with self._path.open("rb") as file:
@@ -167,7 +168,7 @@ class _Lines:
             return []
         whole = content[: content.rfind(b"\n") + 1]
         self._read_bytes += len(whole)
-        return whole.decode().splitlines()
+        return whole.splitlines()
 
 
 def _ask(order: Message, service: Path | None, kind: type[AnswerT]) -> AnswerT:

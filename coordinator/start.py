@@ -13,11 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from coordinator.half import ServerHalfError
 from coordinator.metrics.origin import Origin
 from coordinator.metrics.tally import RoundLine, read_line
+from coordinator.metrics.written_lines import all_written_lines
 from coordinator.store.run_folder import RunFolder
 from coordinator.store.stored import read_facts, reading
 from models.methods import find
@@ -33,10 +32,6 @@ SHOWN = 12
 
 MAX_TOLD = 500
 """Characters of what is said against a state: it may quote arrays."""
-
-
-class _Histogram(msgspec.Struct):
-    classes: list[str]
 
 
 class Start(NamedTuple):
@@ -58,9 +53,9 @@ def read_start(path: Path, spec: RunSpec) -> Start:
     try:
         other = RunFolder.open(path)
         _check_settings(other, spec)
-        _check_classes(other.histogram_path, spec)
+        _check_classes(other, spec)
         arrays, _ = read(other.global_path)
-        rounds = _up_to(state_hash(arrays), list(_completed(other.metrics_path)), other)
+        rounds = _up_to(state_hash(arrays), _completed(other.metrics_path), other)
         known = _known_at_start(other).union(*(line.new_classes for line in rounds))
         run_id = other.read_summary().get("run_id", other.run_id)
         state = pack(Payload.of_state(arrays))
@@ -125,12 +120,9 @@ def _listed(names: set[str]) -> str:
     return " and ".join(map(repr, sorted(names)))
 
 
-def _check_classes(path: Path, spec: RunSpec) -> None:
+def _check_classes(other: RunFolder, spec: RunSpec) -> None:
     """Refuse another label map: what a state knows of classes it knows by their ids."""
-    try:
-        classes = msgspec.json.decode(path.read_bytes(), type=_Histogram).classes
-    except ValueError as error:  # what msgspec raises is one
-        raise ConfigError(f"{path}: expected the label map of the run: {error}") from None
+    path, classes = other.histogram_path, other.read_histogram().classes
     if len(classes) != spec.num_classes:
         raise ConfigError(f"{path}: expected the {spec.num_classes} classes of this run, got {len(classes)}")
     differing = [label for label, name in enumerate(spec.classes) if name != classes[label]]
@@ -140,17 +132,10 @@ def _check_classes(path: Path, spec: RunSpec) -> None:
         raise ConfigError(f"{path}: {expected}, got {classes[label]!r}")
 
 
-def _completed(path: Path) -> Iterator[RoundLine]:
-    """Yield the lines of the completed rounds."""
-    number = 0
-    try:
-        with path.open("rb") as file:
-            for number, text in enumerate(file, 1):  # noqa: B007 - the last one is told
-                line = read_line(text)
-                if isinstance(line, RoundLine) and line.status == "completed":
-                    yield line
-    except ValueError as error:  # of msgspec, or of what is no UTF-8
-        raise ConfigError(f"{path}: expected the accounts of a run, got in line {number}: {error}") from None
+def _completed(path: Path) -> list[RoundLine]:
+    """Return the lines of the completed rounds."""
+    lines = map(read_line, all_written_lines(path))
+    return [line for line in lines if isinstance(line, RoundLine) and line.status == "completed"]
 
 
 def _up_to(found: str, rounds: Sequence[RoundLine], other: RunFolder) -> Sequence[RoundLine]:

@@ -22,6 +22,7 @@ from coordinator.store.schema import open_database
 from coordinator.store.stored import RoundRecord, read_devices, read_facts, read_position, read_rounds, reading
 from coordinator.whereabouts import State, Whereabouts, whereabouts
 from models.spec import ConfigError
+from wire.sockets.log import size_bytes
 
 CLEAR = "\x1b[H\x1b[2J"
 """Makes a terminal empty and begins at its top."""
@@ -106,8 +107,10 @@ def read_status(path: Path) -> Status:
     config = folder.read_tables()
     num_rounds: int = config["run"]["num_rounds"]
     found, told_by_service = _by_service(whereabouts(folder), folder)
-    if config["run"].get("store") == "memory" and found.outcome:
-        told = f"was kept in memory and is over ({found.outcome}): only its figures are left"
+    in_memory = config["run"].get("store") == "memory"
+    if found.outcome and (in_memory or (not size_bytes(folder.store_path) and folder.summary_path.exists())):
+        what = "was kept in memory" if in_memory else f"has lost its {folder.store_path.name}"
+        told = f"{what} and is over ({found.outcome}): only its figures are left"
         raise ConfigError(f"{folder.run_id} {told}; coordinator report {path} --format table tells them")
     with _opened(folder, found.queue is not None) as connection:
         position, records = read_position(connection), read_rounds(connection)

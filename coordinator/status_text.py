@@ -18,6 +18,7 @@ from coordinator.status import Status
 from coordinator.store.run_folder import RunFolder
 from coordinator.table import Row, aligned
 from coordinator.units import show_accuracy, show_bytes, show_seconds
+from coordinator.whereabouts import IN_WORDS, NO_PROCESS
 
 Columns = dict[str, tuple[str, Callable[[Any], str]]]
 """By title, the figure of a client that a column has, and how that is shown."""
@@ -64,12 +65,12 @@ def _standing(status: Status) -> list[str]:
     return [
         f"{status.run_id}: {status.method}, {state}",
         f"rounds: {status.rounds_completed} of {status.num_rounds} completed{failed}{took}",
-        *_way_on(status),
+        *way_on(status),
         *_open_exchange(status),
     ]
 
 
-def _way_on(status: Status) -> list[str]:
+def way_on(status: Status) -> list[str]:
     """Return the line that says how the run goes on, where it does not do so by itself."""
     outcome = status.outcome
     is_spent = status.rounds_completed + status.rounds_failed >= status.num_rounds
@@ -78,9 +79,9 @@ def _way_on(status: Status) -> list[str]:
     if status.service_is_at_work:
         return []
     if status.state == "unfinished":
-        return [f"no process of this machine has it: it was killed, or runs elsewhere; {_how_to_go_on(status)}"]
+        return [f"{IN_WORDS[status.state]}; {_how_to_go_on(status)}"]
     if status.state in ("stopped", "queued"):
-        return [f"no process of this machine has it; {_how_to_go_on(status)}"]
+        return [f"{NO_PROCESS}; {_how_to_go_on(status)}"]
     return []
 
 

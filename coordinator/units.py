@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 
 def show_bytes(size_bytes: float) -> str:
@@ -59,3 +60,14 @@ def show_skew(skew_s: float) -> str:
 def show_epsilon(epsilon: float) -> str:
     """Return the epsilon of differential privacy, such as `2.38`, never as less than it is."""
     return f"{math.ceil(100 * epsilon) / 100:,.2f}"
+
+
+def show_numbers(numbers: Sequence[int]) -> str:
+    """Return ascending numbers such as `1, 4 to 7, 9`."""
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and number == spans[-1][-1] + 1:
+            spans[-1][1:] = [number]
+        else:
+            spans.append([number])
+    return ", ".join(" to ".join(map(str, span)) for span in spans)

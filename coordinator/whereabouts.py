@@ -27,6 +27,18 @@ GIVEN_UP = ("finished", "failed")
 """The outcomes of a run that no process goes on with unasked."""
 
 
+NO_PROCESS = "no process of this machine has it"
+
+IN_WORDS: dict[State, str] = {
+    "queued": "queued",
+    "running": "running",
+    "stopped": NO_PROCESS,
+    "unfinished": f"{NO_PROCESS}: it was killed, or runs elsewhere",
+    "over": "over",
+}
+"""The states as people are told them."""
+
+
 class Whereabouts(NamedTuple):
     """Where a run is.
 

@@ -25,7 +25,16 @@ from models.settings import (
     source_of,
     split_address,
 )
-from models.spec import ConfigError, IntervalSeconds, NotNegative, PositiveReal, Seconds, Section, read_section
+from models.spec import (
+    MAX_THREADS,
+    ConfigError,
+    IntervalSeconds,
+    NotNegative,
+    PositiveReal,
+    Seconds,
+    Section,
+    read_section,
+)
 from wire.sockets.keys import KEY_FORM, is_key
 
 SOURCES = ("run", "folder", "npz")
@@ -103,7 +112,7 @@ class DeviceTrainingSection(Section, frozen=True):
     """`[training]`: what to compute on; 0 threads stand for the run's."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    threads: NotNegative = 0
+    threads: Annotated[int, msgspec.Meta(ge=0, le=MAX_THREADS)] = 0
 
 
 class LimitsSection(Section, frozen=True):
@@ -201,7 +210,7 @@ def _check_limits(limits: LimitsSection, where: str) -> None:
 def _check_schedule(schedule: ScheduleSection, where: str) -> None:
     for window in schedule.windows:
         if read_window(window) is None:
-            raise refusal(where, "schedule.windows", window, "two times of day, such as 22:00-06:00")
+            raise refusal(where, "schedule.windows", window, "two times of day that differ, such as 22:00-06:00")
     try:
         shlex.split(schedule.hook)
     except ValueError as error:

@@ -38,6 +38,9 @@ def load_final(folder: Path) -> FinalModel:
     """
     try:
         arrays, texts = read(folder / _FILE)
+        spec, constants = msgspec.json.decode(texts["spec"]), msgspec.json.decode(texts["constants"], type=list[str])
     except CheckpointError as error:
         raise ConfigError(f"no model of a finished run: {error}") from None
-    return FinalModel(read_spec(json.loads(texts["spec"])), json.loads(texts["constants"]), arrays)
+    except (KeyError, ValueError, RecursionError) as error:
+        raise ConfigError(f"no model of a finished run: {folder / _FILE}: expected what a run left: {error}") from None
+    return FinalModel(read_spec(spec), constants, arrays)

@@ -34,6 +34,9 @@ DATASETS = {name: f"models.datasets.{family}:load" for name, family in _FAMILIES
 WHATEVER_IS_THERE = ("npz", "images")
 """Those that are made of any files that lie in `[data] root`; the other ones are published, and known by name."""
 
+WITHOUT_FILES = ("digits",)
+"""Those that come with a package, whatever `[data] root` says."""
+
 _LABELS_END = 2**31
 """No label is as large as this, whatever the classes are."""
 

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from models.data import scaled
 from models.nets.onnx_session import OnnxSession
 from models.onnx_export import FEATURES, METADATA_KEY
 from models.spec import ConfigError, nearest
+
+
+class _About(msgspec.Struct):
+    """What every exported model says of itself."""
+
+    classes: list[str]
+    shape: list[int]
+    mean: list[float]
+    std: list[float]
+    rules: dict[str, list[int]]
+    prototype_rules: list[str]
+    default_rule: str
 
 
 class Predictions(NamedTuple):
@@ -32,9 +44,14 @@ class Predictor:
         """
         self._session = OnnxSession(path, provider, threads)
         text = self._session.metadata.get(METADATA_KEY)
+        expected = "expected a model that `edge-client export` wrote"
         if text is None:
-            raise ConfigError(f"{path}: expected a model that `edge-client export` wrote, got another ONNX file")
-        self.about: dict[str, Any] = json.loads(text)
+            raise ConfigError(f"{path}: {expected}, got another ONNX file")
+        try:
+            self.about = msgspec.json.decode(text, type=dict[str, Any])
+            msgspec.convert(self.about, _About)
+        except (ValueError, RecursionError) as error:
+            raise ConfigError(f"{path}: {expected}: {error}") from None
 
     @property
     def labels(self) -> list[str]:

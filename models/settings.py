@@ -20,6 +20,12 @@ else:
 
 Tables = dict[str, dict[str, Any]]
 
+MAX_DEPTH = 16
+"""So many lists and tables may stand in each other."""
+
+WHOLE_NUMBERS = range(-(2**63), 2**64)
+"""Those that travel."""
+
 NAME_FORM = "1 to 64 letters, digits or . _ -, all of them ASCII, the first a letter or digit"
 ADDRESS_FORM = "host:port, such as 127.0.0.1:7071"
 
@@ -35,6 +41,9 @@ OWNERS = {
 }
 """Whose settings a table is one of; those that several have (`data`, `model`, `training`, `transport`) are left out."""
 
+_DEPTH_EXPECTED = f"expected at most {MAX_DEPTH} lists and tables in each other, got more"
+_NUMBER_EXPECTED = "expected whole numbers of 64 bits at most, got a larger one"
+
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _ADDRESS = re.compile(r"(\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<host>[^\s/:\[\]]+)):(?P<port>[0-9]{1,5})")
 
@@ -48,14 +57,15 @@ def read_toml(path: Path) -> Tables:
     """Read a file that consists of tables.
 
     Raises:
-        ConfigError: the file cannot be read, is not TOML, or has a key outside all tables.
+        ConfigError: the file cannot be read, is not TOML, has a key outside all tables, or values out of bounds.
     """
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = _parsed(path.read_text(encoding="utf-8"), str(path))
     except OSError as error:
         raise ConfigError(f"{path}: expected a readable TOML file, got {error.strerror}") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{path}: expected TOML, got {error}") from None
+    _check_bounds(content, str(path))
     for name, table in content.items():
         if not isinstance(table, dict):
             raise ConfigError(f"{path.name}: {name} = {table!r}: expected every key to stand in a table such as [run]")
@@ -66,7 +76,7 @@ def apply_settings(tables: Mapping[str, Mapping[str, Any]], settings: Sequence[s
     """Return the tables with each `table.key=value` set: the value read as TOML, or taken as text where it is none.
 
     Raises:
-        ConfigError: a setting has another form.
+        ConfigError: a setting has another form, or a value out of bounds.
     """
     merged: Tables = copy.deepcopy({name: dict(table) for name, table in tables.items()})
     for setting in settings:
@@ -77,7 +87,9 @@ def apply_settings(tables: Mapping[str, Mapping[str, Any]], settings: Sequence[s
             table = table.setdefault(name, {}) if isinstance(table, dict) else None
         if not (equals and path and all(path) and key and isinstance(table, dict)):
             raise ConfigError(f"--set {setting}: expected table.key=value, such as --set run.num_rounds=3")
-        table[key] = _read_value(text.strip())
+        where = f"--set {target[:80]}"
+        table[key] = _read_value(text.strip(), where)
+        _check_bounds(merged, where)
     return merged
 
 
@@ -135,10 +147,41 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _read_value(text: str) -> Any:
+def _parsed(text: str, where: str) -> dict[str, Any]:
+    """Parse TOML.
+
+    Raises:
+        tomllib.TOMLDecodeError: it is none.
+        ConfigError: it is more than can be parsed.
+    """
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        raise
+    except RecursionError:
+        raise ConfigError(f"{where}: {_DEPTH_EXPECTED}") from None
+    except ValueError:  # Python's own bound for the digits of a number
+        raise ConfigError(f"{where}: {_NUMBER_EXPECTED}") from None
+
+
+def _check_bounds(tables: Mapping[str, Any], where: str) -> None:
+    """Refuse what nobody means, and later steps could not show or send."""
+    values: list[Any] = [tables]
+    for _ in range(MAX_DEPTH + 1):
+        if any(isinstance(value, int) and value not in WHOLE_NUMBERS for value in values):
+            raise ConfigError(f"{where}: {_NUMBER_EXPECTED}")
+        inner = [
+            value.values() if isinstance(value, dict) else value for value in values if isinstance(value, dict | list)
+        ]
+        values = [value for each in inner for value in each]
+    if values:
+        raise ConfigError(f"{where}: {_DEPTH_EXPECTED}")
+
+
+def _read_value(text: str, where: str) -> Any:
     """Read one TOML value; dates have no use here, so one stays text."""
     try:
-        content = tomllib.loads(f"value = {text}")
+        content = _parsed(f"value = {text}", where)
     except tomllib.TOMLDecodeError:
         return text
     value = content["value"]

@@ -18,10 +18,16 @@ StructT = TypeVar("StructT", bound=msgspec.Struct)
 MAX_REAL = 3.4e38
 """Nets are trained in float32, which holds no more."""
 
+MAX_THREADS = 1024
+"""More end the process that starts them."""
+
 YEAR_S = 366 * 24 * 3600.0
 
 Positive = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
+Size = Annotated[int, msgspec.Meta(ge=1, le=2**20)]
+"""A width of a net, or a number of clients: no more fit into any memory."""
 NotNegative = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Real = Annotated[float, msgspec.Meta(ge=-MAX_REAL, le=MAX_REAL)]
 PositiveReal = Annotated[float, msgspec.Meta(gt=0, le=MAX_REAL)]
 NotNegativeReal = Annotated[float, msgspec.Meta(ge=0, le=MAX_REAL)]
 VocabSize = Annotated[int, msgspec.Meta(ge=2, le=2**31 - 1)]
@@ -50,14 +56,14 @@ class DataConfig(Section, frozen=True):
     tokens: bool = False
     image_size: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 32
     channels: Literal[1, 3] = 3
-    mean: list[float] = []
+    mean: list[Real] = []
     std: list[PositiveReal] = []
     classes: list[str] = []
     pool: Literal["all", "train"] = "all"
     partition: str = "dirichlet"
     alpha: PositiveReal = 0.5
     min_size: NotNegative = 10
-    num_clients: Positive = 4
+    num_clients: Size = 4
     test_fraction: Share = 0.25
     classes_per_client: Positive = 2
     shards_per_client: Positive = 2
@@ -100,13 +106,13 @@ class ModelConfig(Section, frozen=True):
 
     name: str = "cnn"
     names: list[str] = []
-    feature_dim: Positive = 50
+    feature_dim: Size = 50
     init: Literal["common", "per_client"] = "common"
     norm: Literal["batch", "group"] = "batch"
     vocab_size: VocabSize = 32_768
-    patch_size: Positive = 7
-    depth: Positive = 4
-    num_heads: Positive = 4
+    patch_size: Size = 7
+    depth: Size = 4
+    num_heads: Size = 4
     weights: str = ""
     path: str = ""
     provider: str = "auto"
@@ -144,7 +150,7 @@ class TrainingConfig(Section, frozen=True):
     momentum: Share = 0.9
     weight_decay: NotNegativeReal = 0.0
     clip_norm: NotNegativeReal = 0.0
-    threads: Positive = 1
+    threads: Annotated[int, msgspec.Meta(ge=1, le=MAX_THREADS)] = 1
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
 

@@ -32,10 +32,10 @@ async def serve(folder: RunFolder, listener: socket.socket, token: str) -> None:
 
     def wait_for_the_end() -> None:
         sys.stdin.buffer.read()
-        loop.call_soon_threadsafe(live.over.set)
+        loop.call_soon_threadsafe(live.left.set)
 
     async def leave() -> None:
-        await live.over.wait()
+        await live.left.wait()
         await asyncio.sleep(LAST_WORD_S)
         server.should_exit = True
 

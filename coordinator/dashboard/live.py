@@ -12,6 +12,8 @@ from coordinator.report.page import live_body
 from coordinator.report.reading import Run, read_run
 from coordinator.status import read_status
 from coordinator.store.run_folder import RunFolder
+from coordinator.whereabouts import IN_WORDS, whereabouts
+from models.spec import ConfigError
 from wire.sockets.log import last_lines
 
 CHECK_EVERY_S = 1.0
@@ -34,8 +36,8 @@ class LiveRun:
         self._body = ""
         self._took_s = 0.0
         self._run: Run | None = None
-        self.over = asyncio.Event()
-        """Is set when the run is over, or given up by the process that runs it."""
+        self.left = asyncio.Event()
+        """Is set when the process that ran the run has left it, however it did."""
 
     async def body(self) -> str:
         """Return the page's content as of now.
@@ -57,24 +59,33 @@ class LiveRun:
         return self._run
 
     async def changes(self) -> AsyncIterator[str]:
-        """Yield `change` whenever there is something new, at first too, and `over` at the end."""
+        """Yield `change` whenever there is something new, at first too, and at the end where the run is, in words."""
         seen: str | None = None
-        while not self.over.is_set():
+        while not self.left.is_set():
             if seen != (seen := version_of(self._folder)):
                 yield "change"
             try:
-                await asyncio.wait_for(self.over.wait(), max(CHECK_EVERY_S, REST_FACTOR * self._took_s))
+                await asyncio.wait_for(self.left.wait(), max(CHECK_EVERY_S, REST_FACTOR * self._took_s))
             except asyncio.TimeoutError:
                 continue
-        yield "over"
+        if told := await asyncio.to_thread(self._last_word):
+            yield told
 
     async def _refresh(self) -> None:
         async with self._lock:
-            version = version_of(self._folder)
+            version = f"{version_of(self._folder)} {self.left.is_set()}"
             if version != self._version:
                 began_at = time.monotonic()
                 self._run, self._body = await asyncio.to_thread(self._read)
                 self._version, self._took_s = version, time.monotonic() - began_at
+
+    def _last_word(self) -> str:
+        """Return where the run is that its process has left, nothing if that is only about to leave."""
+        try:
+            state = whereabouts(self._folder).state
+        except ConfigError as error:
+            return str(error)
+        return IN_WORDS[state] if state != "running" else ""
 
     def _read(self) -> tuple[Run, str]:
         run = read_run(self._folder.path)

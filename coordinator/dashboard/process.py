@@ -1,7 +1,7 @@
 """The live page's process, as the one that runs the run sees it.
 
 The address is bound here, so that one that cannot be had ends the run before it begins, and handed on with the token
-through a pipe; when that closes, however this process ends, the page says that the run is over and its process leaves.
+through a pipe; when that closes, however this process ends, the page says where the run is and its process leaves.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Dashboard:
         return f"http://{self._host}/" + (f"?token={self._token}" if self._token else "")
 
     def close(self) -> None:
-        """Let it say that the run is over, and see it leave, by force if need be."""
+        """Let it say where the run is, and see it leave, by force if need be."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()

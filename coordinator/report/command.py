@@ -83,6 +83,9 @@ def _readable(paths: Sequence[Path]) -> list[Run]:
         raise faults[0]
     for fault in faults:
         print(f"coordinator: left out: {fault}", file=sys.stderr)
+    for run in runs:
+        for told in run.faults:
+            print(f"coordinator: {run.folder.path}: {told}", file=sys.stderr)
     return runs
 
 

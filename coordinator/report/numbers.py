@@ -43,6 +43,7 @@ def _as_dict(run: Run) -> dict[str, Any]:
     return {
         "run_id": run.folder.run_id,
         "outcome": run.outcome,
+        "faults": run.faults,
         "config": run.config,
         "summary": run.summary,
         "rounds": list(rounds_of(run)),

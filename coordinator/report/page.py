@@ -18,6 +18,8 @@ from coordinator.report.reading import Run
 from coordinator.report.rendering import ShownFigures, rendered
 from coordinator.report.timeline import AGGREGATE, LINK, MISSING, UNKNOWN, WAIT, Timeline, timeline_of
 from coordinator.status import Status
+from coordinator.status_text import way_on
+from coordinator.store.run_folder import Samples
 
 SHOWN_SPANS = (*STAGES[:-1], LINK, UNKNOWN, WAIT, AGGREGATE, MISSING)
 """What a timeline's legend names."""
@@ -36,7 +38,7 @@ def run_page(run: Run) -> str:
 
 def live_body(run: Run, status: Status, log: Sequence[str]) -> str:
     """Return the same as a part of a page, with what `coordinator status` says and the log's last lines."""
-    return rendered("live_body.html", **_content(run), status=status, log=log)
+    return rendered("live_body.html", **_content(run), status=status, way_on=way_on(status), log=log)
 
 
 def _content(run: Run) -> dict[str, Any]:
@@ -121,7 +123,7 @@ def _devices(clients: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _samples(samples: Mapping[str, Mapping[str, Sequence[int]]]) -> list[dict[str, Any]]:
+def _samples(samples: Mapping[str, Samples]) -> list[dict[str, Any]]:
     """Return how many train samples of each class each client has, and as shares of the largest such number."""
     largest = max((count for counts in samples.values() for count in counts["train"]), default=0) or 1
     return [

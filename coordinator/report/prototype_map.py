@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.checkpoint import CheckpointError, read
+from models.checkpoint import read
 from wire.encoding import decode, unpack
 from wire.errors import DecodeError
 from wire.limits import PIPE_BYTES
@@ -47,7 +47,7 @@ class Plane(NamedTuple):
 def of_arrays(arrays: Mapping[str, np.ndarray]) -> PrototypeSet | None:
     """Return the prototypes among a state's or an update's arrays, None if there are none that can be drawn."""
     prototypes_CD, classes = arrays.get("prototypes"), arrays.get("classes")
-    if prototypes_CD is None or classes is None or prototypes_CD.ndim != 2 or len(prototypes_CD) != len(classes):
+    if prototypes_CD is None or classes is None or prototypes_CD.ndim != 2 or classes.shape != prototypes_CD.shape[:1]:
         return None
     if not prototypes_CD.size or not np.isfinite(prototypes_CD).all():
         return None
@@ -55,11 +55,12 @@ def of_arrays(arrays: Mapping[str, np.ndarray]) -> PrototypeSet | None:
 
 
 def of_file(path: Path) -> PrototypeSet | None:
-    """Return the prototypes of a state file, None if it is not there or has none."""
-    try:
-        return of_arrays(read(path)[0])
-    except CheckpointError:
-        return None
+    """Return the prototypes of a state file, None if it is not there or has none.
+
+    Raises:
+        CheckpointError: the file is damaged.
+    """
+    return of_arrays(read(path)[0]) if path.exists() else None
 
 
 def of_frames(

@@ -1,21 +1,19 @@
 """A run as its folder has it, whether it is over, goes on or was killed.
 
-The lines of the accounts are those of the store or, where that was kept in memory, of `metrics.jsonl`. A run that has
-no `summary.json` is summed up from its lines, by the same accounts that write one at its end.
+The lines of the accounts are those of the store or, where that was kept in memory or is gone, of `metrics.jsonl`. A run
+that has no `summary.json` is summed up from its lines, by the same accounts that write one at its end. A small file
+that is damaged costs what a missing one does, and is told.
 """
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import msgspec
+from typing import Any, NamedTuple, TypeVar
 
 from coordinator.commands import COMMANDS
 from coordinator.metrics.ledger import Ledger
@@ -23,8 +21,9 @@ from coordinator.metrics.links import Links
 from coordinator.metrics.series import Series, gather
 from coordinator.metrics.summary import PEAKS
 from coordinator.metrics.tally import RoundLine, read_line
+from coordinator.metrics.written_lines import written_lines
 from coordinator.report.prototype_map import PrototypeSet, of_file, of_frames
-from coordinator.store.run_folder import RunFolder
+from coordinator.store.run_folder import Histogram, RunFolder, Samples
 from coordinator.store.stored import (
     read_devices,
     read_facts,
@@ -34,14 +33,19 @@ from coordinator.store.stored import (
     reading,
 )
 from coordinator.store.stored_facts import StoredFacts
+from coordinator.units import show_numbers
 from coordinator.whereabouts import State, whereabouts
 from models import methods
+from models.checkpoint import CheckpointError
 from models.settings import Tables
 from models.spec import ConfigError
 from wire.encoding import decode
 from wire.messages import NETWORK, Ready
+from wire.sockets.log import size_bytes
 
 LINES_PER_READ = 500
+
+PartT = TypeVar("PartT")
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,7 @@ class Run:
         global_prototypes: the latest ones, if its method has any.
         local_prototypes: those that clients have sent in the open exchange, which alone are stored.
         closed_at_s: by round when it was closed, in seconds since the epoch, where that is stored.
+        faults: what is damaged or missing, and so not told, a line each.
     """
 
     folder: RunFolder
@@ -69,43 +74,47 @@ class Run:
     summary: Mapping[str, Any]
     series: Series
     classes: Sequence[str] = ()
-    samples: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
+    samples: Mapping[str, Samples] = field(default_factory=dict)
     global_prototypes: PrototypeSet | None = None
     local_prototypes: Mapping[str, PrototypeSet] = field(default_factory=dict)
     closed_at_s: Mapping[int, float] = field(default_factory=dict)
+    faults: Sequence[str] = ()
 
 
 class Accounts(NamedTuple):
-    """The lines of a run: those of its rounds, and a way to read all others, in order."""
+    """The lines of a run: those of its rounds, and a way to read all others, in order; `faults` are in their file."""
 
     rounds: Sequence[str]
     others: Callable[[], Iterator[str]]
-    facts: StoredFacts
-    announced: Mapping[str, Ready]
-    devices: Mapping[str, Mapping[str, Any]]
-    state: PrototypeSet | None
-    local: Mapping[str, PrototypeSet]
-    closed_at_s: Mapping[int, float]
+    facts: StoredFacts = StoredFacts()
+    announced: Mapping[str, Ready] = {}
+    devices: Mapping[str, Mapping[str, Any]] = {}
+    state: PrototypeSet | None = None
+    local: Mapping[str, PrototypeSet] = {}
+    closed_at_s: Mapping[int, float] = {}
+    faults: Sequence[str] = ()
 
 
 def read_run(path: Path) -> Run:
     """Read the run in this folder.
 
     Raises:
-        ConfigError: there is none, it has not begun, or a part of it cannot be read.
+        ConfigError: there is none, it has not begun, or its settings, summary or store cannot be read.
     """
     folder = RunFolder.open(path)
     config, found = folder.read_tables(), whereabouts(folder)
-    try:
-        histogram = _read_histogram(folder)
-        with _accounts(folder, config) as accounts:
-            rounds = [line for line in map(read_line, accounts.rounds) if isinstance(line, RoundLine)]
-            series = gather(rounds, map(read_line, accounts.others()))
-            summary = folder.read_summary() or _summary_so_far(folder, accounts, histogram.get("classes", []))
-            if summary.get("outcome") not in (None, found.outcome):  # of an earlier time, or its service knows better
-                summary = {**summary, "outcome": found.outcome or None, "reason": found.reason}
-    except (msgspec.MsgspecError, json.JSONDecodeError) as error:
-        raise ConfigError(f"{path}: expected the accounts of a run: {error}") from None
+    faults: list[str] = []
+    histogram = _unless_damaged(folder.read_histogram, Histogram(), faults)
+    with _accounts(folder, config) as accounts:
+        rounds = [line for line in map(read_line, accounts.rounds) if isinstance(line, RoundLine)]
+        series = gather(rounds, map(read_line, accounts.others()))
+        summary = folder.read_summary() or _summary_so_far(folder, accounts, histogram.classes)
+        if summary.get("outcome") not in (None, found.outcome):  # of an earlier time, or its service knows better
+            summary = {**summary, "outcome": found.outcome or None, "reason": found.reason}
+    if found.state != "running":  # whose last line is being written
+        faults += accounts.faults
+    faults += _missing_rounds(summary, rounds)
+    prototypes = _unless_damaged(lambda: of_file(folder.global_path), None, faults)
     return Run(
         folder=folder,
         state=found.state,
@@ -113,47 +122,70 @@ def read_run(path: Path) -> Run:
         config=config,
         summary=summary,
         series=series,
-        classes=histogram.get("classes", []),
-        samples=histogram.get("clients", {}),
-        global_prototypes=of_file(folder.global_path) or accounts.state,
+        classes=histogram.classes,
+        samples=histogram.clients,
+        global_prototypes=prototypes or accounts.state,
         local_prototypes=accounts.local,
         closed_at_s=accounts.closed_at_s,
+        faults=[fault.removeprefix(f"{folder.path}/") for fault in faults],
     )
 
 
-def _read_histogram(folder: RunFolder) -> dict[str, Any]:
-    """Return the label map and the samples of each client, nothing if no client has announced itself."""
-    if not folder.histogram_path.exists():
-        return {}
-    content: dict[str, Any] = json.loads(folder.histogram_path.read_text(encoding="utf-8"))
-    return content
+def _unless_damaged(read: Callable[[], PartT], missing: PartT, faults: list[str]) -> PartT:
+    """Return what a file holds or, where it is damaged, what stands for a missing one, and take down the fault."""
+    try:
+        return read()
+    except (ConfigError, CheckpointError) as error:
+        faults.append(str(error))
+        return missing
+
+
+def _missing_rounds(summary: Mapping[str, Any], rounds: Sequence[RoundLine]) -> list[str]:
+    """Return a line if there are rounds that have been closed and are not among these."""
+    found = {line.round for line in rounds}
+    num_closed = max(summary["rounds_completed"] + summary.get("rounds_failed", 0), *found, 0)
+    missing = [round for round in range(1, num_closed + 1) if round not in found]
+    what = "round" if len(missing) == 1 else "rounds"
+    return [f"the accounts of {what} {show_numbers(missing)} are missing"] if missing else []
 
 
 @contextmanager
 def _accounts(folder: RunFolder, config: Tables) -> Iterator[Accounts]:
+    store, metrics = folder.store_path, folder.metrics_path
     if config["run"].get("store") == "memory":
-        yield _written_accounts(folder.metrics_path)
-        return
-    with reading(folder.store_path) as connection:
-        yield _stored_accounts(connection)
+        yield _written_accounts(metrics)
+    elif not size_bytes(store) and (size_bytes(metrics) or folder.summary_path.exists()):
+        gone = f"{store}: expected the store of a run, got nothing; what is told of rounds is that of {metrics.name}"
+        accounts = _written_accounts(metrics)
+        yield accounts._replace(faults=[gone, *accounts.faults])
+    else:
+        with reading(store) as connection:
+            yield _stored_accounts(connection)
 
 
 def _written_accounts(path: Path) -> Accounts:
-    """Return the lines of a file whose last one may not be whole."""
-
-    def lines() -> Iterator[str]:
-        if path.exists():
-            with path.open(encoding="utf-8") as file:
-                yield from (line for line in file if line.endswith("\n"))
-
-    def is_round(line: str) -> bool:
-        return line.startswith('{"kind":"round"')
+    """Return the lines of a file that are whole; one that cannot be read has none."""
+    rounds, num_damaged = [], 0
+    try:
+        for line in written_lines(path):
+            if line is None:
+                num_damaged += 1
+            elif _is_round(line):
+                rounds.append(line)
+    except FileNotFoundError:
+        return Accounts([], lambda: iter(()))
+    except OSError as error:
+        return Accounts([], lambda: iter(()), faults=[f"{path}: expected the accounts of a run, got {error.strerror}"])
 
     def others() -> Iterator[str]:
-        return (line for line in lines() if not is_round(line))
+        return (line for line in written_lines(path) if line is not None and not _is_round(line))
 
-    rounds = [line for line in lines() if is_round(line)]
-    return Accounts(rounds, others, StoredFacts(), {}, {}, None, {}, {})
+    faults = [f"{path}: lines that are damaged or cut off, and left out: {num_damaged}"] if num_damaged else []
+    return Accounts(rounds, others, faults=faults)
+
+
+def _is_round(line: str) -> bool:
+    return line.startswith('{"kind":"round"')
 
 
 def _stored_accounts(connection: sqlite3.Connection) -> Accounts:

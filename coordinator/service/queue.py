@@ -17,7 +17,7 @@ import msgspec
 import psutil
 
 from coordinator.service.orders import SOCKET
-from coordinator.store.run_folder import RunFolder, write_whole
+from coordinator.store.run_folder import RunFolder, read_json, write_whole
 from coordinator.store.schema import lock_path
 from models.spec import ConfigError, nearest
 
@@ -114,11 +114,9 @@ class Queue:
 
     def _read(self) -> list[Entry]:
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=list[Entry])
+            return read_json(self._path, list[Entry], "the queue of a service")
         except FileNotFoundError:
             return []
-        except (OSError, msgspec.MsgspecError) as error:
-            raise ConfigError(f"{self._path}: expected the queue of a service, got {error}") from None
 
 
 def queue_of(run: RunFolder) -> Queue | None:

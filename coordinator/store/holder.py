@@ -14,6 +14,8 @@ def holder(path: Path) -> psutil.Process | None:
     lock = lock_path(path)
     try:
         process = psutil.Process(int(lock.read_text()))
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return None  # killed, and not yet taken note of by its parent
         is_open = str(lock.resolve()) in {file.path for file in process.open_files()}
     except psutil.AccessDenied:
         return process  # of another account, whose files are not ours to see

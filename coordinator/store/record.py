@@ -25,7 +25,7 @@ from coordinator.metrics.tally import Refusals
 from coordinator.start import Start
 from coordinator.store.begun import check_begun, texts_of
 from coordinator.store.pending import Pending, call_all
-from coordinator.store.run_folder import RunFolder
+from coordinator.store.run_folder import RunFolder, write_whole
 from coordinator.store.standing import read_standing, stored_lines
 from coordinator.store.store import SPILL_BYTES, RoundRecord, Store, StoredUpdate, StoreError
 from coordinator.store.stored_facts import SENT_CONSTANTS, text_of
@@ -353,7 +353,7 @@ class RunRecord:
         if counts != self._histogram:
             self._histogram = counts
             content = json.dumps({"classes": spec.classes, "clients": counts}, indent=1)
-            self.folder.histogram_path.write_text(content + "\n", encoding="utf-8")
+            write_whole(self.folder.histogram_path, [content.encode(), b"\n"])
 
     def write_indices(self, rows: Mapping[str, np.ndarray]) -> None:
         """Write which samples each client was given, as the `indices` partition reads it."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import shutil
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, TypeVar
 
 import msgspec
 
@@ -18,6 +17,8 @@ from models import methods
 from models.checkpoint import sync_folder
 from models.settings import NAME_FORM, Tables, is_plain_name, read_toml
 from models.spec import ConfigError
+
+KindT = TypeVar("KindT")
 
 
 class _RunTold(msgspec.Struct):
@@ -36,15 +37,22 @@ class _Told(msgspec.Struct):
     method: _MethodTold
 
 
+class _Accuracy(msgspec.Struct):
+    rule: str = ""
+    best: float | None = None
+    last: float | None = None
+    per_client: dict[str, float | None] = {}
+
+
 class _Figures(msgspec.Struct):
-    """What every `summary.json` says, and whoever reads one goes by."""
+    """What every `summary.json` says, and whoever reads one goes by; what has a default is not in all of them."""
 
     run_id: str
     mode: str
     num_rounds: int
     rounds_completed: int
     num_clients: int
-    accuracy: dict[str, Any]
+    accuracy: _Accuracy
     accuracy_by_rule: dict[str, dict[str, Any]]
     uplink: dict[str, int | None]
     downlink: dict[str, int | None]
@@ -52,6 +60,24 @@ class _Figures(msgspec.Struct):
     coordination_s: dict[str, float | None]
     memory: dict[str, int | None]
     updates: dict[str, int]
+    rounds_failed: int = 0
+    time_s: dict[str, float | None] = {}
+    versions: dict[str, str] = {}
+    null_reasons: dict[str, str] = {}
+
+
+class Samples(TypedDict):
+    """How many samples of each class a client trains and tests with."""
+
+    train: list[int]
+    test: list[int]
+
+
+class Histogram(msgspec.Struct, frozen=True):
+    """The label map, and the samples of each client."""
+
+    classes: list[str] = []
+    clients: dict[str, Samples] = {}
 
 
 class RunFolder:
@@ -206,6 +232,17 @@ class RunFolder:
         """Write the lines of the run's accounts, whole or not at all."""
         write_whole(self.metrics_path, (f"{line}\n".encode() for line in lines))
 
+    def read_histogram(self) -> Histogram:
+        """Return the label map and the samples of each client, nothing if no client has announced itself.
+
+        Raises:
+            ConfigError: the file is damaged.
+        """
+        try:
+            return read_json(self.histogram_path, Histogram, "the samples of each client")
+        except FileNotFoundError:
+            return Histogram()
+
     def take_summary(self) -> dict[str, Any]:
         """Return the run's figures and remove them: the run goes on."""
         found = self.read_summary()
@@ -218,15 +255,14 @@ class RunFolder:
         Raises:
             ConfigError: the file is damaged.
         """
+        expected = "the figures of a run"
         try:
-            content: dict[str, Any] = json.loads(self.summary_path.read_text(encoding="utf-8"))
+            content = read_json(self.summary_path, dict[str, Any], expected, "; delete it")
             msgspec.convert(content, _Figures)
         except FileNotFoundError:
             return {}
-        except OSError as error:
-            raise ConfigError(f"{self.summary_path}: expected the figures of a run, got {error.strerror}") from None
-        except ValueError as error:  # what msgspec raises is one
-            raise ConfigError(f"{self.summary_path}: expected the figures of a run: {error}; delete it") from None
+        except msgspec.ValidationError as error:
+            raise ConfigError(f"{self.summary_path}: expected {expected}: {error}; delete it") from None
         return content
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
@@ -256,6 +292,23 @@ def _make_unique(parent: Path, stem: str) -> Path:
             raise ConfigError(f"[run] dir = {str(parent)!r}: {expected}") from None
         return path
     raise ConfigError(f"[run] dir = {str(parent)!r}: no free run id {stem}-????")
+
+
+def read_json(path: Path, kind: type[KindT], expected: str, advice: str = "") -> KindT:
+    """Return what a JSON file holds.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ConfigError: it cannot be read or holds something else; the text names it, and ends in the advice.
+    """
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise ConfigError(f"{path}: expected {expected}, got {error.strerror}") from None
+    except (ValueError, RecursionError) as error:  # what msgspec raises is a ValueError
+        raise ConfigError(f"{path}: expected {expected}: {error}{advice}") from None
 
 
 def _what_is_at(path: Path) -> str:

@@ -15,6 +15,8 @@ from coordinator.store.buffers import UpdateKey
 from coordinator.store.stored_facts import StoredFacts, facts_from
 from models.spec import ConfigError
 
+NO_STORE = "the run has not begun, was kept in memory alone, or has lost its store"
+
 
 class StoredState(NamedTuple):
     """The server half's state: a header, and the raw buffer of its arrays."""
@@ -115,7 +117,7 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
         ConfigError: there is no store, or it cannot be read.
     """
     if not path.exists():
-        raise ConfigError(f"{path.parent}: there is no {path.name}: the run has not begun, or was kept in memory alone")
+        raise ConfigError(f"{path.parent}: there is no {path.name}: {NO_STORE}")
     is_closed = not path.with_name(f"{path.name}-wal").exists()
     address = f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' if is_closed else ''}"
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 
 from coordinator.config import RunConfig
 from coordinator.metrics.tally import ClientLine, Line, RoundLine, read_line
+from coordinator.metrics.written_lines import all_written_lines
 from coordinator.store.run_folder import RunFolder
 from coordinator.virtual.fleet import num_trained
 from coordinator.virtual.profiles import Profile
@@ -58,17 +58,20 @@ def read_profiles(path: Path) -> Measured:
     """
     folder = RunFolder.open(path)
     try:
-        histogram = json.loads(folder.histogram_path.read_text(encoding="utf-8"))
-        lines = [read_line(line) for line in folder.metrics_path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, ValueError, msgspec.MsgspecError) as error:
-        raise ConfigError(f"--profiles-from {path}: expected the accounts of a run: {error}") from None
-    spec = folder.read_config().unchecked_spec(folder.run_id, histogram["classes"])
-    counts = {client: held["train"] for client, held in histogram["clients"].items()}
+        histogram = folder.read_histogram()
+        lines = [read_line(line) for line in all_written_lines(folder.metrics_path)]
+    except ConfigError as error:
+        raise ConfigError(f"--profiles-from {path}: {error}") from None
+    spec = folder.read_config().unchecked_spec(folder.run_id, histogram.classes)
+    counts = {client: held["train"] for client, held in histogram.clients.items()}
     method = methods.find(spec.method)
     by_client = _by_client(lines, method)
     round_s = [line.round_s for line in lines if isinstance(line, RoundLine) and line.round_s is not None]
     if not round_s or not by_client or folder.read_summary().get("mode") == "simulate":
         raise ConfigError(f"--profiles-from {path}: expected a run of real clients with a measured round, got none")
+    if unknown := sorted(set(by_client) - set(counts)):
+        expected = f"expected the samples of {', '.join(unknown)} in {folder.histogram_path.name}, got none"
+        raise ConfigError(f"--profiles-from {path}: {expected}")
     profiles = {client: _profile(found, counts[client], spec) for client, found in by_client.items()}
     slowest_s = max(float(np.median(_sums(found, "turnaround_s"))) for found in by_client.values())
     return Measured(profiles, max(0.0, float(np.median(round_s)) - slowest_s) / len(method.exchanges))

@@ -31,6 +31,14 @@ NETS = {
 }
 """Where each net is: a class, or a factory, of `(input_shape, feature_dim, num_classes)` and settings that it has."""
 
+NET_KEYS = {
+    **dict.fromkeys(("resnet8", "resnet18"), ("norm",)),
+    "vit": ("patch_size", "depth", "num_heads", "weights"),
+    "fasttext": ("vocab_size",),
+    "onnx": ("path", "provider", "provider_fallback"),
+}
+"""The keys of `[model]` that not all nets have, by the nets of `NET_NAMES` that have some."""
+
 FROZEN_NETS = ("onnx",)
 """Nets whose backbone is a file that nothing trains, and whose other layers numpy does; see `models.nets.affine`."""
 
@@ -76,7 +84,10 @@ def build_net(
     except ConfigError as error:
         raise ConfigError(f"net {name!r}: {error}") from None
     except Exception as error:
-        raise ConfigError(f"net {name!r} cannot be built: {type(error).__name__}: {error}") from error
+        sizes = {"feature_dim": feature_dim, **_accepted(factory, settings)}
+        told = ", ".join(f"{key} = {value!r}" for key, value in sizes.items())
+        cause = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        raise ConfigError(f"net {name!r} cannot be built: {cause} (with [model] {told})") from error
     _check_parts(name, made, feature_dim, num_classes)
     _check_features(name, made, tuple(input_shape), feature_dim, dtype)
     return cast("Net", made)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.architecture.source import modules
+from tests.architecture.source import PACKAGES, ROOT, modules
 
 MAX_LINES = 400
 EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "misc"}
@@ -70,3 +70,10 @@ def test_a_fault_is_found(name: str, text: str, fault: str) -> None:
 
 def test_a_good_module_has_no_fault() -> None:
     assert faults("wire.good", '"""Doc."""\n' + "x = 1\n" * (MAX_LINES - 1)) == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_folder_of_a_package_is_one(package: str) -> None:
+    """Setuptools warns of any other that it takes files from."""
+    folders = {path.parent for path in (ROOT / package).rglob("*") if path.is_file()}
+    assert not [path for path in folders if path.name != "__pycache__" and not (path / "__init__.py").exists()]

@@ -51,6 +51,15 @@ def test_check_config_tells_of_modules_that_are_not_here_and_runs_none(tmp_path:
     assert (done.returncode, done.stderr) == (ExitCode.FINISHED, f"coordinator: [model] names = {gone!r}: {told}\n")
 
 
+def test_check_config_tells_of_keys_that_nobody_uses(capsys: pytest.CaptureFixture[str]) -> None:
+    settings = ["--set=data.root=/data", "--set=model.weights=/x", "--set=model.norm=group"]
+    assert cli.main(["check-config", *settings, "--set=model.names=['cnn', 'resnet8']"]) == ExitCode.FINISHED
+    assert capsys.readouterr().err.splitlines() == [
+        "coordinator: [model] weights = '/x': not used by cnn or resnet8",
+        "coordinator: [data] root = '/data': not used by digits",
+    ]
+
+
 @pytest.mark.parametrize("command", ["serve", "loopback", "check-config"])
 def test_a_bad_config_is_one_line_and_exit_2(tmp_path: Path, command: str) -> None:
     path = tmp_path / "run.toml"
@@ -152,6 +161,18 @@ def test_serve_enters_the_app_and_returns_its_code(apps: list[Call], tmp_path: P
 def test_loopback_alone_runs_the_defaults(apps: list[Call]) -> None:
     cli.main(["loopback"])
     assert apps == [("loopback", load(None, ["transport.bind=127.0.0.1:0"]), Path.cwd(), None, None)]
+
+
+@pytest.mark.parametrize(("given", "address"), [("7480", "127.0.0.1:7480"), ("0.0.0.0:7480", "0.0.0.0:7480")])
+def test_the_live_page_is_at_an_address_or_a_port_of_this_machine(apps: list[Call], given: str, address: str) -> None:
+    cli.main(["loopback", "--dashboard", given])
+    assert apps[0][1].report.dashboard == address
+
+
+@pytest.mark.parametrize("given", ["true", "1.5", "[1]", "here", "99999", '"'])
+def test_what_is_no_address_of_a_live_page_is_one_line(given: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["loopback", "--dashboard", given]) == ExitCode.BAD_CONFIG
+    assert "expected nothing, or host:port, such as 127.0.0.1:7071" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from coordinator import client_api
 from coordinator.client_api import Result, Results
+from coordinator.metrics.tally import RoundLine
 from coordinator.service.orders import RunState
+from tests.coordinator.report.runs import RecordedRun
 from tests.coordinator.stores import stored_run
 
 
@@ -43,3 +46,14 @@ def test_a_run_that_cannot_be_read_costs_the_others_nothing(tmp_path: Path, monk
     assert (first.outcome, first.seed, second.outcome, second.seed) == ("unreadable", None, "unfinished", 0)
     assert str(broken.config_path) in first.fault
     assert str(results).splitlines()[-1] == first.fault
+
+
+def test_a_damaged_line_costs_who_watches_that_round_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = RecordedRun(tmp_path).end()
+    lines = folder.metrics_path.read_bytes().splitlines()
+    folder.metrics_path.write_bytes(b"\n".join([b"\xff\x00{[junk", b"null", *lines[:-1], lines[-1][:30], b""]))
+    over = RunState(folder.run_id, str(folder.path), "two", "over", outcome="finished")
+    states = iter([msgspec.structs.replace(over, state="running"), over])
+    monkeypatch.setattr(client_api, "state", lambda run_id, service: next(states))
+    rounds = [event.round for event in client_api.watch(folder.run_id) if isinstance(event, RoundLine)]
+    assert rounds == [1]

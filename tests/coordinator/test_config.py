@@ -246,3 +246,21 @@ def test_a_ray_cluster_is_joined_only_where_ray_works() -> None:
     with pytest.raises(ConfigError, match=r"ray_address = 'auto': expected nothing, unless executor = 'ray'"):
         load(None, ["simulation.ray_address=auto"])
     assert load(None, ["simulation.ray_address=auto", "simulation.executor=ray"]).simulation.ray_address == "auto"
+
+
+@pytest.mark.parametrize(
+    "key", ["model.feature_dim", "model.depth", "model.patch_size", "data.num_clients", "training.threads"]
+)
+def test_sizes_that_fit_into_no_memory_are_refused(key: str) -> None:
+    table, name = key.split(".")
+    with pytest.raises(ConfigError, match=rf"\[{table}\]: {name} = 1000000000000: expected `int` <= "):
+        load(None, [f"{key}=1000000000000"])
+
+
+def test_keys_of_own_nets_are_theirs_to_use() -> None:
+    assert load(None, ["model.name=own.net:Net", "model.weights=/x"]).unused_keys() == []
+
+
+def test_a_mean_that_is_no_number_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"\[data\]: mean = \[nan\]: expected `float` >= "):
+        load(None, ["data.mean=[nan]"])

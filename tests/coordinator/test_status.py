@@ -176,6 +176,14 @@ def test_of_a_run_in_memory_that_is_over_only_the_figures_are_left(tmp_path: Pat
         read_status(folder.path)
 
 
+def test_of_a_run_that_is_over_and_has_lost_its_store_only_the_figures_are_left(tmp_path: Path) -> None:
+    folder = stored_run(tmp_path, "serve")
+    folder.write_summary(figures(outcome="finished"))
+    folder.store_path.unlink()
+    with pytest.raises(ConfigError, match=r"has lost its store\.sqlite and is over \(finished\).*coordinator report"):
+        read_status(folder.path)
+
+
 @pytest.mark.parametrize("has_begun", [False, True])
 def test_a_queued_run_waits_in_the_words_of_its_service(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_begun: bool

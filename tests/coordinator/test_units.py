@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.units import show_bytes, show_count, show_joules, show_mebibytes, show_seconds, show_skew
+from coordinator.units import show_bytes, show_count, show_joules, show_mebibytes, show_numbers, show_seconds, show_skew
 
 
 @pytest.mark.parametrize(
@@ -60,3 +60,9 @@ def test_energy(energy_j: float, text: str) -> None:
 @pytest.mark.parametrize(("skew_s", "text"), [(0.0012, "+1.2 ms"), (-3.0, "-3.00 s"), (0.0, "+0.0 ms")])
 def test_skew_says_which_clock_is_ahead(skew_s: float, text: str) -> None:
     assert show_skew(skew_s) == text
+
+
+def test_numbers_that_follow_each_other_are_a_span() -> None:
+    assert show_numbers([]) == ""
+    assert show_numbers([3]) == "3"
+    assert show_numbers([1, 4, 5, 6, 7, 9]) == "1, 4 to 7, 9"

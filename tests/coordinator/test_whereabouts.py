@@ -6,6 +6,7 @@ import contextlib
 import io
 from pathlib import Path
 
+import psutil
 import pytest
 
 from coordinator.config import load
@@ -64,3 +65,18 @@ def test_a_run_with_its_store_in_memory_has_a_process_as_any(tmp_path: Path) -> 
         assert told(folder) == ("running", "", "")
         assert not folder.store_path.exists()
     assert told(folder) == ("unfinished", "", "")
+
+
+def test_a_process_that_was_killed_and_not_yet_waited_for_has_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files can be looked at no more, like those of another account."""
+    recorded = RecordedRun(tmp_path)
+
+    def refused(process: psutil.Process) -> None:
+        raise psutil.AccessDenied
+
+    monkeypatch.setattr(psutil.Process, "open_files", refused)
+    assert told(recorded.settle())[0] == "running"
+    monkeypatch.setattr(psutil.Process, "status", lambda process: psutil.STATUS_ZOMBIE)
+    assert told(recorded.leave())[0] == "unfinished"

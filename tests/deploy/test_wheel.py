@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,14 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_is_for_every_platform(wheel: Path) -> None:
     assert wheel.name.startswith("protoedge-")
     assert wheel.name.endswith("-py3-none-any.whl")
+
+
+def test_it_has_all_files_of_the_packages(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    packages = (ROOT / package for package in ("wire", "models", "coordinator", "edge_client"))
+    files = {path.relative_to(ROOT) for package in packages for path in package.rglob("*") if path.is_file()}
+    assert {path.as_posix() for path in files if "__pycache__" not in path.parts} <= names
 
 
 @pytest.mark.parametrize("version", ["3.10", "3.11", "3.12", "3.13"])

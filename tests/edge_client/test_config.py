@@ -7,6 +7,7 @@ import pytest
 
 from edge_client.config import load
 from models.spec import ConfigError
+from wire.sockets.keys import KEY_FORM
 
 NEEDED = ["client.id=client-00", "data.index=0"]
 
@@ -60,7 +61,7 @@ def test_addresses_to_call(address: str) -> None:
         ),
         (
             "coordinator.public_key=abc",
-            "--set [coordinator]: public_key = 'abc': expected 64 hexadecimal characters, in lower case, as",
+            f"--set [coordinator]: public_key = 'abc': expected {KEY_FORM}, as",
         ),
         ("data.source=disk", "--set [data]: unknown source 'disk'; known: run, folder, npz"),
         ("data.source=npz", "--set [data]: root = '': expected the path of an npz file (source = 'npz' needs it)"),
@@ -72,7 +73,11 @@ def test_addresses_to_call(address: str) -> None:
         ("limits.nice=20", "--set [limits]: nice = 20: expected `int` <= 19"),
         (
             'schedule.windows=["22-6"]',
-            "--set [schedule]: windows = '22-6': expected two times of day, such as 22:00-06:00",
+            "--set [schedule]: windows = '22-6': expected two times of day that differ, such as 22:00-06:00",
+        ),
+        (
+            'schedule.windows=["22:00-22:00"]',
+            "--set [schedule]: windows = '22:00-22:00': expected two times of day that differ, such as 22:00-06:00",
         ),
         ('schedule.hook="a \'"', '--set [schedule]: hook = "a \'": expected a command line (No closing quotation)'),
         ("schedule.hook_every_s=0", "--set [schedule]: hook_every_s = 0: expected `float` >= 0.1"),

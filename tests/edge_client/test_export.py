@@ -12,7 +12,7 @@ from edge_client.config import load as load_client
 from edge_client.data_source import open_source
 from edge_client.final_model import keep_final, load_final
 from edge_client.local_state import ConstantShelf, client_folder
-from models import methods
+from models import checkpoint, methods
 from models.checkpoint import state_hash
 from models.nets.frozen_backbone import constants_of
 from models.participant import Participant
@@ -84,6 +84,13 @@ def test_a_model_is_written_tested_and_used(
     assert "three.png  not read: " in three
     assert cli.main([*model, str(tmp_path / "three.png")]) == 2
     assert "expected at least one image that can be read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("texts", [{}, {"spec": "{", "constants": "[]"}, {"spec": "{}", "constants": "null"}])
+def test_a_kept_model_without_its_run_is_named(tmp_path: Path, texts: dict[str, str]) -> None:
+    checkpoint.write(tmp_path / "final.safetensors", {}, texts)
+    with pytest.raises(ConfigError, match=r"final\.safetensors: expected what a run left"):
+        load_final(tmp_path)
 
 
 def test_before_any_run_there_is_nothing_to_export(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,3 +1,4 @@
+import inspect
 import re
 from importlib.metadata import EntryPoint
 from typing import Any
@@ -8,8 +9,8 @@ import torch
 
 from models import nets, seeding
 from models.nets.net import Net, feature_batches
-from models.registry import installed
-from models.spec import ConfigError
+from models.registry import installed, resolve
+from models.spec import ConfigError, ModelConfig
 
 
 @pytest.mark.parametrize("name", ["mlp", "cnn", "fedpa-cnn"])
@@ -189,6 +190,21 @@ def refusing(*arguments: object) -> Own:
 def test_what_is_not_such_a_net_is_refused_by_name(name: str, fault: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(f"net 'tests.models.test_nets:{name}'{fault}")):
         own(name)
+
+
+def test_a_net_that_fits_into_no_memory_is_named_with_its_sizes() -> None:
+    with pytest.raises(ConfigError) as caught:
+        nets.build_net("fasttext", (16,), 2**20, 3, dtype="int64", vocab_size=2**31 - 1)
+    told = str(caught.value)
+    assert told.startswith("net 'fasttext' cannot be built: RuntimeError: ")
+    assert told.endswith("(with [model] feature_dim = 1048576, vocab_size = 2147483647)")
+    assert "\n" not in told
+
+
+@pytest.mark.parametrize("name", nets.NETS)
+def test_the_keys_that_a_net_has_are_known(name: str) -> None:
+    parameters = inspect.signature(resolve("net", name, nets.NETS)).parameters
+    assert set(nets.NET_KEYS.get(name, ())) == set(ModelConfig().settings()) & set(parameters)
 
 
 def cnn(seed: int = 0) -> Net:

@@ -1,16 +1,17 @@
 """Exported models: the same classes and scores as the client's own, by every rule."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from models import methods
+from models import methods, predictor
 from models.client_states import ClientStates
 from models.linear_rules import LinearRule, nearest_prototype
 from models.nets.onnx_session import OnnxSession
-from models.onnx_export import FEATURES, quantize
+from models.onnx_export import FEATURES, METADATA_KEY, quantize
 from models.participant import Participant
 from models.predictor import Predictor
 from models.spec import ConfigError, ModelConfig
@@ -132,6 +133,13 @@ def test_a_rule_without_any_class_is_left_out(tmp_path: Path) -> None:
 def test_another_onnx_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"backbone.onnx: expected a model that `edge-client export` wrote"):
         Predictor(Path(frozen(tmp_path).path))
+
+
+@pytest.mark.parametrize("text", ["{", "null", "{}", "[" * 100_000])
+def test_a_model_whose_own_words_are_damaged_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(predictor, "OnnxSession", lambda *told: SimpleNamespace(metadata={METADATA_KEY: text}))
+    with pytest.raises(ConfigError, match=r"small\.onnx: expected a model that `edge-client export` wrote: "):
+        Predictor(Path("small.onnx"))
 
 
 def test_the_nearest_prototype_is_a_linear_rule() -> None:

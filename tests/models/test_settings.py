@@ -72,6 +72,43 @@ def test_a_file_that_is_no_tables_is_refused(tmp_path: Path, content: bytes, mes
     assert "\n" not in str(caught.value)
 
 
+TOO_MUCH = {
+    "9" * 5000: "expected whole numbers of 64 bits at most, got a larger one",
+    "0x" + "f" * 5000: "expected whole numbers of 64 bits at most, got a larger one",
+    str(2**64): "expected whole numbers of 64 bits at most, got a larger one",
+    "[" * 3000 + "]" * 3000: "expected at most 16 lists and tables in each other, got more",
+    "[" * 17 + "]" * 17: "expected at most 16 lists and tables in each other, got more",
+    "{a = " * 30 + "1" + "}" * 30: "expected at most 16 lists and tables in each other, got more",
+}
+
+
+@pytest.mark.parametrize("value", TOO_MUCH, ids=lambda value: value[:20])
+def test_numbers_and_lists_that_nobody_means_are_one_line(tmp_path: Path, value: str) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text(f"[run]\nseed = {value}\n")
+    with pytest.raises(ConfigError) as of_file:
+        read_toml(path)
+    assert str(of_file.value) == f"{path}: {TOO_MUCH[value]}"
+    with pytest.raises(ConfigError) as of_setting:
+        apply_settings({}, [f"run.seed={value}"])
+    assert str(of_setting.value) == f"--set run.seed: {TOO_MUCH[value]}"
+
+
+def test_what_is_no_toml_however_deep_is_text_or_refused(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text("[data]\nmean = " + "[" * 3000)
+    with pytest.raises(ConfigError, match=r"run\.toml: expected "):
+        read_toml(path)
+    with pytest.raises(ConfigError, match=r"--set data\.mean: expected at most 16 lists"):
+        apply_settings({}, ["data.mean=" + "[" * 3000])
+
+
+def test_the_largest_numbers_and_tables_in_each_other_are_taken() -> None:
+    assert apply_settings({}, [f"run.seed={2**64 - 1}"]) == {"run": {"seed": 2**64 - 1}}
+    with pytest.raises(ConfigError, match=r"--set a\.a\..*: expected at most 16 lists and tables in each other"):
+        apply_settings({}, ["a." * 3000 + "b=1"])
+
+
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.toml: expected a readable TOML file, got No such file"):
         read_toml(tmp_path / "none.toml")

@@ -1,6 +1,7 @@
 """Keys: pairs for CURVE, as text, and the files that keep secret ones.
 
-A key is 32 bytes. It is written as 64 hexadecimal characters, which need no quotes in a shell or a config.
+A key is 32 bytes, not all of them 0. It is written as 64 hexadecimal characters, which need no quotes in a shell or a
+config.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import stat
 from pathlib import Path
 from typing import NamedTuple
 
-_KEY = re.compile("[0-9a-f]{64}")
-KEY_FORM = "64 hexadecimal characters, in lower case"
+_KEY = re.compile("(?!0{64})[0-9a-f]{64}")
+KEY_FORM = "64 hexadecimal characters, in lower case and not all of them 0"
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 """What nobody but its owner may do with a secret key file, or a private folder."""

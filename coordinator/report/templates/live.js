@@ -1,4 +1,4 @@
-// Fetches the page's content whenever the run has changed, and says when it is over or cannot be reached.
+// Fetches the page's content whenever the run has changed, and says where the run is or why it cannot be shown.
 "use strict";
 
 const content = document.getElementById("content");
@@ -18,8 +18,13 @@ function tell(text) {
 }
 
 source.onmessage = (event) => {
-  const isOver = JSON.parse(event.data) === "over";
-  if (isOver) source.close();
-  refresh().then(() => tell(isOver ? "over" : "live"), (error) => tell(String(error.message)));
+  const told = JSON.parse(event.data);
+  const isLast = told !== "change";
+  if (isLast) source.close();
+  refresh().then(() => tell(isLast ? told : "live"), (error) => tell(isLast ? told : String(error.message)));
 };
-source.onerror = () => tell(source.readyState === EventSource.CLOSED ? "over" : "not connected");
+source.onerror = () => {
+  const isRefused = source.readyState === EventSource.CLOSED;
+  tell(isRefused ? "not connected; load the page again" : "not connected");
+  if (isRefused) refresh().catch((error) => tell(String(error.message)));
+};

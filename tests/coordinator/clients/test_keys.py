@@ -65,6 +65,7 @@ def test_clients_are_enrolled_listed_and_revoked(capsys: pytest.CaptureFixture[s
     ("arguments", "message"),
     [
         (["enroll", "b", "xyz"], "clients.toml [b]: public_key = 'xyz': expected 64 hexadecimal characters"),
+        (["enroll", "b", "0" * 64], "expected 64 hexadecimal characters, in lower case and not all of them 0"),
         (["enroll", "a/b", B], "clients.toml [a/b]: expected a client id of 1 to 64"),
         (["enroll", "b", A], "expected a key that nobody has, got that of client-00"),
         (["enroll", "b", B, "--expires", "soon"], "expires = 'soon': expected a day such as 2027-01-31"),

@@ -28,7 +28,7 @@ class Answer(NamedTuple):
 
 
 def ask(folder: RunFolder, path: str, token: str = "", method: str = "GET", **headers: str) -> Answer:
-    """Ask the application for one page; of a stream that never ends, because the run is over at once."""
+    """Ask the application for one page; of a stream that never ends, because the process that ran it has left."""
     sent: list[dict[str, Any]] = []
 
     asked: list[dict[str, Any]] = [{"type": "http.request", "body": b"", "more_body": False}]
@@ -43,7 +43,7 @@ def ask(folder: RunFolder, path: str, token: str = "", method: str = "GET", **he
 
     async def run() -> None:
         live = LiveRun(folder)
-        live.over.set()
+        live.left.set()
         path_only, _, query = path.partition("?")
         named = {"host": "127.0.0.1", **headers}
         scope = {

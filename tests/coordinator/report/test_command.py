@@ -15,6 +15,7 @@ import pytest
 from coordinator.report import command, rendering
 from coordinator.report.forms import AUTOMATIC, EXPORTS, FORMS, PAGE
 from coordinator.report.reading import Run
+from coordinator.store.stored import NO_STORE
 from models.spec import ConfigError
 from tests.coordinator.report.runs import RecordedRun
 from wire.exit_codes import ExitCode
@@ -50,14 +51,31 @@ def test_what_is_no_run_is_left_out_beside_others_and_told(
     assert [each["run_id"] for each in json.loads(printed.out)["runs"]] == [run.folder.run_id]
     assert printed.err.splitlines() == [
         f"coordinator: left out: {empty}: expected a run folder with a config.toml, got a folder without one",
-        f"coordinator: left out: {queued}: there is no store.sqlite: the run has not begun, or was kept in memory "
-        "alone",
+        f"coordinator: left out: {queued}: there is no store.sqlite: {NO_STORE}",
         f"coordinator: left out: {file}: expected a run folder with a config.toml, got a file",
     ]
     with pytest.raises(ConfigError, match="got a folder without one"):
         command.report([empty, queued], "json", None)
     with pytest.raises(ConfigError, match="got nothing"):
         command.report([run.folder.path, tmp_path / "typo"], "json", None)
+
+
+def test_what_is_damaged_is_told_beside_the_numbers_and_on_the_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = RecordedRun(tmp_path).end()
+    folder.histogram_path.write_text("null")
+    told = "histogram.json: expected the samples of each client: Expected `object`, got `null`"
+    for form in ("csv", "json"):
+        assert command.report([folder.path], form, None) == ExitCode.FINISHED
+        assert capsys.readouterr().err == f"coordinator: {folder.path}: {told}\n"
+    pytest.importorskip("jinja2")
+    command.report([folder.path], PAGE, None)
+    page = folder.page_path.read_text()
+    assert "histogram.json: expected the samples of each client" in page
+    assert "No client has announced" not in page
+    command.report([folder.path] * 2, PAGE, tmp_path / "comparison.html")
+    assert f"{folder.run_id}: histogram.json: expected" in (tmp_path / "comparison.html").read_text()
 
 
 def test_numbers_are_printed_or_written(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from coordinator.report.reading import read_run
 from coordinator.service.queue import RUNS, Entry, Queue
+from coordinator.store.run_folder import RunFolder
 from models.spec import ConfigError
 from tests.coordinator.report.runs import RecordedRun
 from wire.encoding import encode, pack
@@ -83,13 +84,88 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"expected a run folder with a config\.toml"):
         read_run(tmp_path)
     folder = RecordedRun(tmp_path).end()
-    folder.histogram_path.write_text("{")
-    with pytest.raises(ConfigError, match="expected the accounts of a run"):
-        read_run(folder.path)
-    folder.store_path.unlink()
-    folder.histogram_path.unlink()
+    for path in (folder.store_path, folder.metrics_path, folder.summary_path):
+        path.unlink()
     with pytest.raises(ConfigError, match=r"there is no store\.sqlite: the run has not begun"):
         read_run(folder.path)
+
+
+@pytest.mark.parametrize("content", [b"", b'{"classes"', b"\xff\x00{[junk", b"null", b"[1, 2]", b"[" * 100_000])
+def test_a_damaged_histogram_costs_no_more_than_a_missing_one_and_is_named(tmp_path: Path, content: bytes) -> None:
+    folder = RecordedRun(tmp_path).end()
+    folder.histogram_path.write_bytes(content)
+    run = read_run(folder.path)
+    assert [fault.partition(": expected")[0] for fault in run.faults] == ["histogram.json"]
+    folder.histogram_path.unlink()
+    missing = read_run(folder.path)
+    assert (missing.faults, missing.samples, missing.series) == ([], run.samples, run.series)
+
+
+def test_damaged_global_arrays_are_named(tmp_path: Path) -> None:
+    folder = RecordedRun(tmp_path).end()
+    folder.global_path.write_bytes(b"junk")
+    run = read_run(folder.path)
+    assert run.global_prototypes is None
+    assert [fault.partition(": expected")[0] for fault in run.faults] == ["global.safetensors"]
+
+
+def in_memory(parent: Path) -> RunFolder:
+    """Return a run that is over and was kept in memory."""
+    folder = RecordedRun(parent, "run.store=memory").end()
+    folder.store_path.unlink()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("content", "faults"),
+    [
+        (b"", []),
+        (b"\xff\x00{[junk\n", ["metrics.jsonl: lines that are damaged or cut off, and left out: 1"]),
+        (b"null\n[1]\n", ["metrics.jsonl: lines that are damaged or cut off, and left out: 2"]),
+    ],
+)
+def test_rounds_whose_accounts_are_missing_are_told(tmp_path: Path, content: bytes, faults: list[str]) -> None:
+    folder = in_memory(tmp_path)
+    folder.metrics_path.write_bytes(content)
+    run = read_run(folder.path)
+    assert (run.outcome, run.series.rounds) == ("finished", [])
+    assert run.faults == [*faults, "the accounts of rounds 1 to 2 are missing"]
+
+
+def test_what_a_cut_or_damaged_file_still_has_is_told(tmp_path: Path) -> None:
+    folder = in_memory(tmp_path)
+    lines = folder.metrics_path.read_bytes().splitlines()
+    damaged = [line for line in lines if b'"round":1,' not in line or not line.startswith(b'{"kind":"round"')]
+    folder.metrics_path.write_bytes(b"\n".join([*damaged, damaged[-1][:40]]))
+    run = read_run(folder.path)
+    assert [line.round for line in run.series.rounds] == [2]
+    assert run.series.clients["ann"].num_accepted == 4
+    assert run.faults == [
+        "metrics.jsonl: lines that are damaged or cut off, and left out: 1",
+        "the accounts of round 1 are missing",
+    ]
+
+
+def test_accounts_that_are_gone_or_a_folder_are_told(tmp_path: Path) -> None:
+    folder = in_memory(tmp_path)
+    folder.metrics_path.unlink()
+    assert read_run(folder.path).faults == ["the accounts of rounds 1 to 2 are missing"]
+    folder.metrics_path.mkdir()
+    assert read_run(folder.path).faults[0] == "metrics.jsonl: expected the accounts of a run, got Is a directory"
+
+
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_of_a_run_that_has_lost_its_store_its_file_of_accounts_tells(tmp_path: Path, is_empty: bool) -> None:
+    folder = RecordedRun(tmp_path).end()
+    whole = read_run(folder.path)
+    folder.store_path.unlink()
+    if is_empty:
+        folder.store_path.touch()
+    run = read_run(folder.path)
+    assert (run.outcome, run.summary, run.series) == ("finished", whole.summary, whole.series)
+    assert [fault.partition(": expected")[0] for fault in run.faults] == ["store.sqlite"]
+    folder.summary_path.unlink()
+    assert read_run(folder.path).summary["rounds_completed"] == 2
 
 
 def test_local_prototypes_are_those_of_the_open_exchange(tmp_path: Path) -> None:

@@ -139,7 +139,9 @@ def test_the_summary_of_a_run_that_goes_on_is_taken_away(tmp_path: Path) -> None
     assert not folder.summary_path.exists()
 
 
-@pytest.mark.parametrize("content", ["[]", "{", '{"accuracy": 1}', json.dumps(figures(uplink=0))])
+@pytest.mark.parametrize(
+    "content", ["[]", "null", "{", "[" * 100_000, '{"accuracy": 1}', json.dumps(figures(uplink=0))]
+)
 def test_a_damaged_summary_is_named(tmp_path: Path, content: str) -> None:
     folder = RunFolder.create(config(tmp_path), NOW)
     folder.summary_path.write_text(content)

@@ -29,12 +29,15 @@ def round_line(round: int, round_s: float) -> RoundLine:
     return RoundLine(round, "completed", "", "", round_s, 0.1, 2, 0, 0, 2, none, none, [], none, Refusals())
 
 
+HELD = {"client-00": [10, 20], "client-01": [5, 5]}
+
+
 def run(path: Path, lines: list[ClientLine | RoundLine], *settings: str) -> Path:
     """Write the run folder of two clients with 30 and 10 train samples."""
     path.mkdir()
     folder = RunFolder(path)
     folder.write_config(load(None, [*SETTINGS, *settings]))
-    clients = {"client-00": {"train": [10, 20]}, "client-01": {"train": [5, 5]}}
+    clients = {client: {"train": held, "test": [1, 1]} for client, held in HELD.items()}
     folder.histogram_path.write_text(json.dumps({"classes": ["a", "b"], "clients": clients}))
     folder.write_metrics(write_line(line) for line in lines)
     return path
@@ -94,4 +97,19 @@ def test_a_simulated_run_has_measured_no_links(tmp_path: Path) -> None:
     path = run(tmp_path / "run", lines)
     RunFolder(path).write_summary(figures(mode="simulate", outcome="finished"))
     with pytest.raises(ConfigError, match="expected a run of real clients"):
+        read_profiles(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("metrics.jsonl", b"\xff\x00{[junk", r"metrics\.jsonl: expected the accounts of a run, got a damaged line"),
+        ("histogram.json", b"null", r"histogram\.json: expected the samples of each client"),
+        ("histogram.json", b"{}", r"expected the samples of client-00 in histogram\.json, got none"),
+    ],
+)
+def test_a_damaged_file_is_named(tmp_path: Path, name: str, content: bytes, told: str) -> None:
+    path = run(tmp_path / "run", [client_line("client-00", 1, 1000, 0.04), round_line(1, 1.0)])
+    (path / name).write_bytes(content)
+    with pytest.raises(ConfigError, match=f"--profiles-from .*{told}"):
         read_profiles(path)
