@@ -62,9 +62,13 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     with _opened(path) as file:
         names = file.keys()
         try:
-            return {name: file.get_tensor(name) for name in names}, _texts(file)
+            arrays = {name: file.get_tensor(name) for name in names}
         except (AttributeError, TypeError) as error:  # a type that numpy does not have, such as bfloat16
             raise CheckpointError(f"{path}: expected arrays of numpy's types: {error}") from None
+        for name, array in arrays.items():
+            if array.dtype.isbuiltin != 1:  # but that another package has taught it
+                raise CheckpointError(f"{path}: expected arrays of numpy's types, got {array.dtype} for {name!r}")
+        return arrays, _texts(file)
 
 
 def read_metadata(path: Path) -> dict[str, str]:

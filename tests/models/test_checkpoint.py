@@ -109,7 +109,10 @@ def test_reading_and_writing_needs_no_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60, cwd=Path(__file__).parents[2])
 
 
-def test_a_type_that_numpy_lacks_is_an_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize("taught_by", ["", "ml_dtypes"])
+def test_a_type_that_numpy_lacks_is_an_error(tmp_path: Path, taught_by: str) -> None:
+    if taught_by:
+        pytest.importorskip(taught_by)
     path = tmp_path / "a.safetensors"
     header = b'{"x":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}}'
     path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
