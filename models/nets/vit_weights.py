@@ -35,7 +35,7 @@ def read_backbone(path: Path) -> dict[str, np.ndarray]:
     """
     try:
         arrays, _ = checkpoint.read(path)
-    except (checkpoint.CheckpointError, TypeError) as error:
+    except checkpoint.CheckpointError as error:
         raise ConfigError(f"[model] weights: {error}") from None
     kept = {_timm_name(name): array for name, array in arrays.items() if not name.startswith(_HEADS)}
     return {name: np.array(array, np.float32) for name, array in kept.items()}
