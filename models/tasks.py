@@ -80,6 +80,11 @@ def in_task(name: str, task: int) -> str:
     return f"{name}@{task}"
 
 
+def is_rule(counter: str) -> bool:
+    """Say whether a counter is an accuracy rule over the classes seen so far, not one of a task or of answers."""
+    return "@" not in counter
+
+
 def response(label: int) -> str:
     """Return the name of the counter of samples that the head took for this class."""
     return f"said@{label}"

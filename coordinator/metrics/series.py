@@ -12,6 +12,7 @@ from coordinator.metrics.accounts import NO_TRAFFIC
 from coordinator.metrics.accuracy import Shares, accuracies_of, merged, total_of
 from coordinator.metrics.tally import ClientLine, ExchangeLine, Line, RoundLine, Traffic
 from models.methods.exchange import EVALUATION
+from models.tasks import is_rule
 
 BAND = (10.0, 90.0)
 """The percentiles of the clients' own accuracies between which their band lies."""
@@ -191,7 +192,7 @@ def _book_exchange(series: Series, line: ExchangeLine) -> None:
 def _accuracy(shares: Mapping[int, Mapping[str, Shares]]) -> dict[str, list[Point]]:
     points: dict[str, list[Point]] = {}
     for round, booked in sorted(shares.items()):
-        for rule in dict.fromkeys(rule for of_client in booked.values() for rule in of_client):
+        for rule in filter(is_rule, dict.fromkeys(name for of_client in booked.values() for name in of_client)):
             if total := total_of(rule, booked):
                 low, high = np.percentile(list(accuracies_of(rule, booked).values()), BAND)
                 point = Point(round, total.weighted, total.mean, float(low), float(high), total.num_clients)

@@ -73,3 +73,15 @@ def test_typical_rounds_are_the_median_and_the_slowest(run: Run) -> None:
     assert typical_rounds(run.series.rounds[1:]) == {2: "the slowest"}
     assert typical_rounds([]) == {}
     assert set(run.series.timeline) == {1, 2}
+
+
+def test_what_is_counted_by_task_or_by_class_is_no_accuracy(tmp_path: Path) -> None:
+    recorded = RecordedRun(tmp_path)
+    recorded.leave()
+    lines = [
+        line.replace('"head":', '"tested@1":7,"head@1":3,"said@0":4,"head":') for line in recorded.book.exchange_lines
+    ]
+    assert any("said@0" in line for line in lines)
+    rounds = [line for line in map(read_line, recorded.book.round_lines) if isinstance(line, RoundLine)]
+    plain = gather(rounds, map(read_line, recorded.book.exchange_lines))
+    assert gather(rounds, map(read_line, lines)).accuracy == plain.accuracy
