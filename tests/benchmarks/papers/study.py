@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -164,6 +164,13 @@ class Federation:
         return [setting.replace(FOLDER, str(folder)) for setting in every]
 
 
+    def tried(self, num_rounds: int) -> Federation:
+        """Return the same with one seed and so many rounds, which shows that it works and nothing else."""
+        few = [f"run.num_rounds={num_rounds}", "evaluation.every=1"]
+        rows = [replace(row, settings=[*row.settings, *few]) for row in self.rows]
+        return replace(self, rows=rows, orders=(), num_seeds=1, more=no_more)
+
+
 @dataclass(frozen=True)
 class PaperTable:
     """A paper's table or figure at a scale.
@@ -177,6 +184,10 @@ class PaperTable:
     about: Sequence[str]
     federations: Sequence[Federation]
     measures: Sequence[Measure] = (BEST, LAST)
+
+    def tried(self, num_rounds: int) -> PaperTable:
+        """Return the same with so few rounds that nothing can be said of the paper."""
+        return replace(self, about=[], federations=[each.tried(num_rounds) for each in self.federations])
 
 
 def run(federation: Federation, runs: Runs) -> list[Outcome]:
