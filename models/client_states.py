@@ -4,7 +4,7 @@ A client holds one *start* state, the outcome of the last round that counted, an
 *current* round. It cannot know whether the current round will count; the next round's first task says so by `kept`, the
 last round whose final update of this client was accepted:
 
-    kept is the current round    its outcome (the state after its last held exchange) becomes the start state
+    kept is the current round    its outcome (the state after its last exchange) becomes the start state
     kept is anything else        the current round is dropped: the client is put back to the start state
 
 Within a round an exchange begins from the state after the exchange before it, however often it is repeated. The
@@ -122,7 +122,8 @@ class ClientStates:
         return sorted((name for name in names if self._round_of(name) > start), key=self._exchange_of)
 
     def _close_round(self, held: list[str], kept: int) -> None:
-        if kept == self._round_of(held[-1]):
+        is_whole = self._exchange_of(held[-1]) == self._num_exchanges - 1
+        if kept == self._round_of(held[-1]) and is_whole:
             self._remove_uplinks(0)
             self._store.rename(held[-1], _START)
         self._remove([name for name in self._store.metadata if name.startswith("current-")])

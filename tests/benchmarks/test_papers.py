@@ -15,7 +15,7 @@ from tests.benchmarks.papers import findings, study, tables
 from tests.benchmarks.papers.__main__ import main
 from tests.benchmarks.papers.order import Gap, gap, holds, order
 from tests.benchmarks.papers.samples import DIGITS, thin
-from tests.benchmarks.papers.study import Federation, PaperTable, Row, Run, Runs, Scale
+from tests.benchmarks.papers.study import Federation, PaperTable, Row, Run, Runs, Scale, no_more
 
 FEDERATION = Federation("Digits", DIGITS, (), [Row("a", ("method.name=fedproto",), 90.0)], num_seeds=2)
 
@@ -50,6 +50,15 @@ def test_every_row_is_a_run_and_every_order_is_of_rows(name: str, scale: Scale) 
             config = load(None, federation.settings_of(row, 0, Path("files")))
             assert config.spec("run", [str(label) for label in range(10)]).num_rounds == config.run.num_rounds
             assert (config.training.device == "cuda") is (scale == "gpu")
+
+
+def test_a_try_has_every_row_once_and_says_nothing_of_the_paper() -> None:
+    tried = tables.find("fedpa", "cpu").tried(2)
+    for federation, whole in zip(tried.federations, tables.find("fedpa", "cpu").federations, strict=True):
+        assert [row.name for row in federation.rows] == [row.name for row in whole.rows]
+        assert (federation.num_seeds, federation.orders, federation.more) == (1, (), no_more)
+        configs = [load(None, federation.settings_of(row, 0, Path("files"))) for row in federation.rows]
+        assert {(config.run.num_rounds, config.evaluation.every) for config in configs} == {(2, 1)}
 
 
 def test_every_title_says_which_table_of_which_paper() -> None:

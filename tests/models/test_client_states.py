@@ -133,6 +133,18 @@ def test_an_older_state_than_the_one_to_go_on_from_is_told(tmp_path: Path) -> No
     assert states.lack == "expected to find its state after round 3, found the one after round 2, and goes on from that"
 
 
+def test_a_state_within_a_round_is_not_taken_for_its_outcome(tmp_path: Path) -> None:
+    states = ClientStates(tmp_path, RUN, num_exchanges=2)
+    for round in (1, 2):
+        for exchange in (0, 1):
+            states.begin(round, exchange, kept=round - 1)
+            states.save(round, exchange, state(10 * round + exchange))
+    (tmp_path / "current-1.safetensors").unlink()
+    states = ClientStates(tmp_path, RUN, num_exchanges=2)
+    assert begun(states, 3, 0, kept=2) == 11
+    assert states.lack == "expected to find its state after round 2, found the one after round 1, and goes on from that"
+
+
 @pytest.mark.parametrize("kept", [0, 1])
 def test_nothing_is_missed_after_a_round_that_did_not_count(make: Make, kept: int) -> None:
     states = make()

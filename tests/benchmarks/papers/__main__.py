@@ -4,8 +4,8 @@
 
 Without a table it lists them. Runs are kept in FOLDER (by default `runs/papers`) and not made again there, so a table
 that was interrupted goes on where it was. With `--settings` it prints what each row is run by, after the data files are
-written to FOLDER, for `coordinator simulate`. With `--rounds` each row has one seed and so few rounds: that shows whether a
-table can be made here, and no result is kept.
+written to FOLDER, for `coordinator simulate`. With `--rounds` each row has one seed and so few rounds: that shows whether
+a table can be made here, and no result is kept.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from tests.benchmarks.papers.study import Runs, Scale
 from tests.benchmarks.result import read_all, shown
 
 INTERRUPTED = 130
+A_TRY = "This shows that it works: one seed and few rounds say nothing of the paper, and are no result."
 
 
 def main() -> int:
@@ -55,13 +56,13 @@ def _make(name: str, scale: Scale, num_rounds: int | None, runs: Runs) -> None:
     if scale == "gpu":
         _require_cuda()
     table = tables.find(name, scale)
-    tried = table.tried(num_rounds) if num_rounds is not None else table
-    result = findings.measured(name, scale, tables.title(name), tried, runs)
+    if num_rounds is not None:
+        tried = findings.measured(name, scale, tables.title(name), table.tried(num_rounds), runs).findings
+        print(f"\n{shown(tried)}\n\n{A_TRY}".replace("\n\n\n", "\n"), flush=True)
+        return
+    result = findings.measured(name, scale, tables.title(name), table, runs)
     print(f"\n{shown(result.findings)}", flush=True)
-    if num_rounds is None:
-        result.write()
-    else:
-        print("\nthis shows that it works: one seed and few rounds say nothing of the paper, and are no result")
+    result.write()
 
 
 def _require_cuda() -> None:

@@ -163,9 +163,8 @@ class Federation:
         every = (*self.samples.settings, *self.settings, *row.settings, f"run.seed={seed}")
         return [setting.replace(FOLDER, str(folder)) for setting in every]
 
-
     def tried(self, num_rounds: int) -> Federation:
-        """Return the same with one seed and so many rounds, which shows that it works and nothing else."""
+        """Return the same with one seed and so many rounds, and nothing said of it but accuracies and bytes."""
         few = [f"run.num_rounds={num_rounds}", "evaluation.every=1"]
         rows = [replace(row, settings=[*row.settings, *few]) for row in self.rows]
         return replace(self, rows=rows, orders=(), num_seeds=1, more=no_more)
