@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from coordinator.half import ServerHalfError
 from coordinator.metrics.origin import Origin
@@ -25,6 +25,7 @@ from models.spec import ConfigError, ModelConfig, RunSpec, read_section
 from wire.encoding import Packed, pack, unpack
 from wire.errors import RecordError, WireError
 from wire.payload import Payload
+from wire.sockets.log import size_bytes
 
 SHOWN = 12
 """So much of a hash tells two states apart for people."""
@@ -54,16 +55,18 @@ def read_start(path: Path, spec: RunSpec) -> Start:
         other = RunFolder.open(path)
         _check_settings(other, spec)
         _check_classes(other, spec)
+        _see_ended(other)
         arrays, _ = read(other.global_path)
         rounds = _up_to(state_hash(arrays), _completed(other.metrics_path), other)
-        known = _known_at_start(other).union(*(line.new_classes for line in rounds))
-        run_id = other.read_summary().get("run_id", other.run_id)
+        summary = other.read_summary()
+        known = _known_at_start(other, summary).union(*(line.new_classes for line in rounds))
         state = pack(Payload.of_state(arrays))
+        run_id = summary.get("run_id", other.run_id)
     except OSError as error:
         raise ConfigError(f"--init-from {path}: expected {error.filename} to read, got {error.strerror}") from None
     except (CheckpointError, ConfigError, RecordError) as error:
         raise ConfigError(f"--init-from {path}: {error}") from None
-    return Start(state, known, Origin(run_id, rounds[-1].round, rounds[-1].global_hash))
+    return Start(state, known, Origin(run_id, rounds[-1].round, rounds[-1].global_hash, sorted(known)))
 
 
 @contextmanager
@@ -120,9 +123,18 @@ def _listed(names: set[str]) -> str:
     return " and ".join(map(repr, sorted(names)))
 
 
+def _see_ended(other: RunFolder) -> None:
+    """Refuse a run that has not ended in order, and so has not written its state as a file."""
+    if not other.global_path.exists():
+        expected = f"expected a run that has ended in order, got one without {other.global_path.name}"
+        raise ConfigError(f"{expected}; if it was killed, go on with it and stop it: that writes the file")
+
+
 def _check_classes(other: RunFolder, spec: RunSpec) -> None:
     """Refuse another label map: what a state knows of classes it knows by their ids."""
     path, classes = other.histogram_path, other.read_histogram().classes
+    if not path.exists():
+        raise ConfigError(f"{path}: expected the label map of the run, got nothing")
     if len(classes) != spec.num_classes:
         raise ConfigError(f"{path}: expected the {spec.num_classes} classes of this run, got {len(classes)}")
     differing = [label for label, name in enumerate(spec.classes) if name != classes[label]]
@@ -151,9 +163,9 @@ def _up_to(found: str, rounds: Sequence[RoundLine], other: RunFolder) -> Sequenc
     )
 
 
-def _known_at_start(other: RunFolder) -> frozenset[int]:
-    """Return the classes that the other run's own start knew; of a run with its store in memory nothing is known."""
-    if not other.store_path.exists():
-        return frozenset()
+def _known_at_start(other: RunFolder, summary: Mapping[str, Any]) -> frozenset[int]:
+    """Return the classes that the other run's own start knew: by its store, or else by its summary."""
+    if not size_bytes(other.store_path):
+        return frozenset((summary.get("init_from") or {}).get("classes", ()))
     with reading(other.store_path) as connection:
         return read_facts(connection).start_classes or frozenset()

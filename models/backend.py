@@ -71,7 +71,7 @@ def backend_of(spec: RunSpec, method: Method, config: Any, constants: Constants)
     """Return what a client with this spec computes with; torch is imported for a net of torch's alone.
 
     Raises:
-        ConfigError: the device is not there, or the method cannot do with such a net.
+        ConfigError: the device or torch is not there, or the method cannot do with such a net.
     """
     if not method.needs_net:
         return Backend(spec, method, config)
@@ -79,6 +79,10 @@ def backend_of(spec: RunSpec, method: Method, config: Any, constants: Constants)
         from models.backend_numpy import NumpyBackend
 
         return NumpyBackend(spec, method, config, constants)
-    from models.backend_torch import TorchBackend
+    try:
+        from models.backend_torch import TorchBackend
+    except (ImportError, OSError) as error:  # not there, or there without its libraries
+        told = f"[model] name = {spec.model.name!r} needs torch, which cannot be loaded: {error}"
+        raise ConfigError(f"{told}; pip install 'protoedge[train]'") from None
 
     return TorchBackend(spec, method, config)

@@ -9,11 +9,12 @@ import msgspec
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """The run, the round and the hash of the global state that a run was started from (`--init-from`)."""
+    """The global state that a run was started from (`--init-from`): of which run and round, its hash, what it knows."""
 
     run_id: str
     round: int
     global_hash: str
+    classes: list[int] = []
 
 
 def origin_in_words(summary: Mapping[str, Any]) -> str:

@@ -180,6 +180,9 @@ class Service:
 
     def _take_up(self) -> None:
         """Go on with the runs that went on, and plan those that are queued."""
+        if unknown := self.queue.unknown_in(self.config.runs):
+            told = f"run folders that are not in the queue, so that nobody goes on with them: {', '.join(unknown[-5:])}"
+            say(told + (f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""))
         for entry in self.queue.entries:
             if entry.state == "over":
                 continue

@@ -76,6 +76,11 @@ class Queue:
             raise ConfigError(f"unknown run {run_id[:80]!r}; {nearest(run_id, list(self._entries)[-MOST_RUNS:])}")
         return entry
 
+    def unknown_in(self, runs: Path) -> list[str]:
+        """Return the ids of runs whose folders are there and that nothing is known of, as the file was lost."""
+        folders = sorted(path.parent.name for path in runs.glob("*/config.toml"))
+        return [run_id for run_id in folders if run_id not in self._entries]
+
     def put(self, entry: Entry) -> None:
         """Take up a run at the end, or replace what is known of it; one that is queued anew goes to the end.
 

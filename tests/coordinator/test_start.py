@@ -63,7 +63,7 @@ def test_a_start_is_the_last_state_and_where_it_comes_from(other: RunFolder) -> 
     start = read_start(other.path, spec())
     assert checkpoint.state_hash(unpack(start.state).arrays) == checkpoint.state_hash(STATE)
     assert start.classes == {0, 1, 2}
-    assert start.origin == Origin("fedproto-0", 2, checkpoint.state_hash(STATE))
+    assert start.origin == Origin("fedproto-0", 2, checkpoint.state_hash(STATE), [0, 1, 2])
 
 
 def test_the_state_of_an_earlier_round_is_taken_as_that(other: RunFolder) -> None:
@@ -184,3 +184,22 @@ def test_a_state_of_another_size_ends_a_run_before_it_begins(
     )
     assert f"coordinator: --init-from fedproto-0: {told}" in capsys.readouterr().err
     assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_without_a_store_the_summary_says_what_the_start_knew(other: RunFolder) -> None:
+    other.metrics_path.write_text(round_line(1, STATE, [1]))
+    other.write_summary(figures(run_id="fedproto-0", init_from={"run_id": "x", "round": 1, "classes": [2]}))
+    for left in (None, b""):
+        if left is not None:
+            other.store_path.write_bytes(left)
+        assert read_start(other.path, spec()).classes == {1, 2}
+
+
+def test_a_run_that_has_not_ended_in_order_is_told_as_that(other: RunFolder) -> None:
+    other.global_path.unlink()
+    assert "if it was killed, go on with it and stop it" in refusal(other)
+
+
+def test_a_run_that_no_client_was_in_has_no_label_map(other: RunFolder) -> None:
+    other.histogram_path.unlink()
+    assert "histogram.json: expected the label map of the run, got nothing" in refusal(other)

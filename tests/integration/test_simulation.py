@@ -143,7 +143,7 @@ def test_a_run_starts_from_another_runs_global_state(pairs: PairsRun, processes:
     real = finished(pairs.loopback("--init-from", str(first.folder), name="real"))
     assert comparable(simulated) == comparable(real)
     assert simulated["downlink"]["predicted_elements"] == simulated["downlink"]["elements"]
-    origin = {"run_id": earlier["run_id"], "round": 2, "global_hash": earlier["global_hash"][-1]}
+    origin = {"run_id": earlier["run_id"], "round": 2, "global_hash": earlier["global_hash"][-1], "classes": [0, 1, 2]}
     assert simulated["init_from"] == real["init_from"] == origin
 
 

@@ -4,8 +4,8 @@
 
 Without a table it lists them. Runs are kept in FOLDER (by default `runs/papers`) and not made again there, so a table
 that was interrupted goes on where it was. With `--settings` it prints what each row is run by, after the data files are
-written to FOLDER, for `coordinator simulate`. With `--rounds` each row has one seed and so few rounds: that shows whether
-a table can be made here, and no result is kept.
+written to FOLDER, for `coordinator simulate`. With `--rounds` each row has one seed and so few rounds: that shows if a
+table can be made here, and no result is kept.
 """
 
 from __future__ import annotations

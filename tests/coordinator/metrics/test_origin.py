@@ -12,9 +12,9 @@ from tests.coordinator.accounting import READY, SPEC, TWO
 
 def test_a_run_that_was_started_from_another_says_so() -> None:
     ledger = Ledger(SPEC, TWO)
-    ledger.start_from({0, 2}, Origin("two-0", 7, "a1"))
+    ledger.start_from({0, 2}, Origin("two-0", 7, "a1", [0, 2]))
     summary = ledger.summary("serve", {}, {})
-    assert summary["init_from"] == {"run_id": "two-0", "round": 7, "global_hash": "a1"}
+    assert summary["init_from"] == {"run_id": "two-0", "round": 7, "global_hash": "a1", "classes": [0, 2]}
     assert origin_in_words(summary) == "round 7 of two-0"
 
 

@@ -184,6 +184,6 @@ def test_local_prototypes_are_those_of_the_open_exchange(tmp_path: Path) -> None
 def test_of_a_run_without_a_summary_it_is_known_what_it_was_started_from(tmp_path: Path) -> None:
     recorded = RecordedRun(tmp_path)
     recorded.store.put_meta("start_classes", "[0]")
-    recorded.store.put_meta("init_from", '{"run_id":"two-0","round":7,"global_hash":"a1"}')
+    recorded.store.put_meta("init_from", '{"run_id":"two-0","round":7,"global_hash":"a1","classes":[0]}')
     summary = read_run(recorded.leave().path).summary
-    assert summary["init_from"] == {"run_id": "two-0", "round": 7, "global_hash": "a1"}
+    assert summary["init_from"] == {"run_id": "two-0", "round": 7, "global_hash": "a1", "classes": [0]}

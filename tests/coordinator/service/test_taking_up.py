@@ -122,3 +122,18 @@ def test_of_the_runs_that_went_on_no_more_go_on_than_may(folder: Path, limit: in
             assert [entry.run_id for entry in Queue(folder).entries] == runs
 
     asyncio.run(main())
+
+
+def test_runs_that_a_lost_queue_knew_are_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = settings(folder)
+    runs = [left(config, f"run.name={name}") for name in ("a", "b", "c")]
+    (folder / "queue.json").unlink()
+    Queue(folder).put(Entry(runs[1].run_id, "over", "finished"))
+
+    async def main() -> None:
+        async with standing(config):
+            pass
+
+    asyncio.run(main())
+    told = f"not in the queue, so that nobody goes on with them: {runs[0].run_id}, {runs[2].run_id}\n"
+    assert told in capsys.readouterr().err
