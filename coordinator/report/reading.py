@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -25,6 +25,7 @@ from coordinator.metrics.written_lines import written_lines
 from coordinator.report.prototype_map import PrototypeSet, of_file, of_frames
 from coordinator.store.run_folder import Histogram, RunFolder, Samples
 from coordinator.store.stored import (
+    DamagedStoreError,
     read_devices,
     read_facts,
     read_metric_lines,
@@ -102,10 +103,19 @@ def read_run(path: Path) -> Run:
         ConfigError: there is none, it has not begun, or its settings, summary or store cannot be read.
     """
     folder = RunFolder.open(path)
+    try:
+        return _read_run(folder, _accounts(folder, folder.read_tables()))
+    except DamagedStoreError as error:
+        if not size_bytes(folder.metrics_path):
+            raise
+        return _read_run(folder, _written_instead(folder, str(error)))
+
+
+def _read_run(folder: RunFolder, open_accounts: AbstractContextManager[Accounts]) -> Run:
     config, found = folder.read_tables(), whereabouts(folder)
     faults: list[str] = []
     histogram = _unless_damaged(folder.read_histogram, Histogram(), faults)
-    with _accounts(folder, config) as accounts:
+    with open_accounts as accounts:
         rounds = [line for line in map(read_line, accounts.rounds) if isinstance(line, RoundLine)]
         series = gather(rounds, map(read_line, accounts.others()))
         summary = folder.read_summary() or _summary_so_far(folder, accounts, histogram.classes)
@@ -155,12 +165,21 @@ def _accounts(folder: RunFolder, config: Tables) -> Iterator[Accounts]:
     if config["run"].get("store") == "memory":
         yield _written_accounts(metrics)
     elif not size_bytes(store) and (size_bytes(metrics) or folder.summary_path.exists()):
-        gone = f"{store}: expected the store of a run, got nothing; what is told of rounds is that of {metrics.name}"
-        accounts = _written_accounts(metrics)
-        yield accounts._replace(faults=[gone, *accounts.faults])
+        with _written_instead(folder, f"{store}: expected the store of a run, got nothing") as accounts:
+            yield accounts
     else:
         with reading(store) as connection:
             yield _stored_accounts(connection)
+
+
+@contextmanager
+def _written_instead(folder: RunFolder, fault: str) -> Iterator[Accounts]:
+    """Give the lines of `metrics.jsonl` for those of a store that is damaged or gone, as the fault says."""
+    accounts = _written_accounts(folder.metrics_path)
+    instead = (
+        f"; what is told of rounds is that of {folder.metrics_path.name}" if size_bytes(folder.metrics_path) else ""
+    )
+    yield accounts._replace(faults=[f"{fault}{instead}", *accounts.faults])
 
 
 def _written_accounts(path: Path) -> Accounts:

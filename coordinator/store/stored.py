@@ -18,6 +18,10 @@ from models.spec import ConfigError
 NO_STORE = "the run has not begun, was kept in memory alone, or has lost its store"
 
 
+class DamagedStoreError(ConfigError):
+    """The file of a store is there, and cannot be read as one."""
+
+
 class StoredState(NamedTuple):
     """The server half's state: a header, and the raw buffer of its arrays."""
 
@@ -114,7 +118,7 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
     A store that was closed in order has no log beside it; it is read as one that nobody writes, so that none is made.
 
     Raises:
-        ConfigError: there is no store, or it cannot be read.
+        ConfigError: there is no store; `DamagedStoreError` if it cannot be read.
     """
     if not path.exists():
         raise ConfigError(f"{path.parent}: there is no {path.name}: {NO_STORE}")
@@ -127,7 +131,7 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
                 raise ConfigError(f"{path.parent}: the run has not begun: its store was not finished; start it again")
             yield connection
     except (sqlite3.Error, msgspec.MsgspecError) as error:
-        raise ConfigError(f"{path}: expected the store of a run: {error}") from None
+        raise DamagedStoreError(f"{path}: expected the store of a run: {error}") from None
 
 
 def read_position(connection: sqlite3.Connection) -> StoredPosition:

@@ -154,13 +154,14 @@ def test_accounts_that_are_gone_or_a_folder_are_told(tmp_path: Path) -> None:
     assert read_run(folder.path).faults[0] == "metrics.jsonl: expected the accounts of a run, got Is a directory"
 
 
-@pytest.mark.parametrize("is_empty", [False, True])
-def test_of_a_run_that_has_lost_its_store_its_file_of_accounts_tells(tmp_path: Path, is_empty: bool) -> None:
+@pytest.mark.parametrize("left", [None, 0, 100, 20_000])
+def test_of_a_run_that_has_lost_its_store_its_file_of_accounts_tells(tmp_path: Path, left: int | None) -> None:
     folder = RecordedRun(tmp_path).end()
     whole = read_run(folder.path)
+    content = folder.store_path.read_bytes()
     folder.store_path.unlink()
-    if is_empty:
-        folder.store_path.touch()
+    if left is not None:
+        folder.store_path.write_bytes(content[:left])
     run = read_run(folder.path)
     assert (run.outcome, run.summary, run.series) == ("finished", whole.summary, whole.series)
     assert [fault.partition(": expected")[0] for fault in run.faults] == ["store.sqlite"]
