@@ -204,3 +204,11 @@ def test_what_a_run_was_started_from_is_shown(run: Run) -> None:
     assert "started from round 7 of two-0" in run_page(later)
     assert "started from" not in run_page(run)
     assert differing_settings([run, later]) == {"init_from": ["", "round 7 of two-0"]}
+
+
+def test_a_batched_run_is_marked(run: Run) -> None:
+    batched = dataclasses.replace(run, summary={**run.summary, "batched": True})
+    assert "loopback, batched" in run_page(batched)
+    page = Reader(comparison_page([batched]))
+    assert page.row(run.folder.run_id)[1] == "loopback, batched"
+    assert ", batched" not in run_page(run)
