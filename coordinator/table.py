@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from coordinator.metrics.figures import Figures
 from coordinator.metrics.origin import origin_in_words
 from coordinator.metrics.summary import PEAKS
+from coordinator.metrics.tested import clients_in_words
 from coordinator.units import show_accuracy, show_bytes, show_count, show_joules, show_mebibytes, show_seconds
 
 WIDTH = 100
@@ -73,7 +74,7 @@ def _accuracy(summary: Mapping[str, Any], figures: _Rows) -> list[str]:
     ]
     header = Row("accuracy by rule", ("best", "in round", "last", "best mean", "last mean"))
     note = "* headline; accuracies are weighted by test samples, 'mean' is the plain mean over clients"
-    return [*aligned(header, rows), note]
+    return [*aligned(header, rows), note, *map(_shortened, clients_in_words(summary))]
 
 
 def _traffic(figures: _Rows) -> list[str]:
