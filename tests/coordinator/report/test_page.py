@@ -206,6 +206,28 @@ def test_what_a_run_was_started_from_is_shown(run: Run) -> None:
     assert differing_settings([run, later]) == {"init_from": ["", "round 7 of two-0"]}
 
 
+def test_a_run_with_tasks_shows_how_it_ends_task_by_task(run: Run) -> None:
+    tasks = {
+        "classes": [[0, 1], [2, 3]],
+        "final_average_accuracy": {"head": 0.5, "anchor": None},
+        "accuracy": {"head": [[0.9], [0.25, 0.75]], "anchor": [[0.8], [0.1, None]]},
+    }
+    text = run_page(dataclasses.replace(run, summary={**run.summary, "tasks": tasks}))
+    page = Reader(text)
+    assert page.row("after the last task") == ["head", "anchor"]
+    assert page.row("average of all tasks") == ["0.500", "n/a"]
+    assert page.row("task 2, classes 2 to 3") == ["0.750", "n/a"]
+    assert "over the classes seen by that round" in text
+    assert "after the last task" not in run_page(run)
+
+
+def test_accuracies_of_fewer_clients_say_so(run: Run) -> None:
+    anchor = {**run.summary["accuracy_by_rule"]["anchor"], "num_clients": {"best": 1, "last": 2}}
+    rules = {**run.summary["accuracy_by_rule"], "anchor": anchor}
+    text = run_page(dataclasses.replace(run, summary={**run.summary, "accuracy_by_rule": rules}))
+    assert "anchor: best and last are of different clients: 1 and 2 of 2" in text
+
+
 def test_a_batched_run_is_marked(run: Run) -> None:
     batched = dataclasses.replace(run, summary={**run.summary, "batched": True})
     assert "loopback, batched" in run_page(batched)
