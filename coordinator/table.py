@@ -10,7 +10,15 @@ from coordinator.metrics.origin import origin_in_words
 from coordinator.metrics.summary import PEAKS
 from coordinator.metrics.task_scores import BEST_OF_TASKS, accuracies_at_end
 from coordinator.metrics.tested import clients_in_words
-from coordinator.units import show_accuracy, show_bytes, show_count, show_joules, show_mebibytes, show_seconds
+from coordinator.units import (
+    show_accuracy,
+    show_bytes,
+    show_count,
+    show_epsilon,
+    show_joules,
+    show_mebibytes,
+    show_seconds,
+)
 
 WIDTH = 100
 
@@ -44,8 +52,9 @@ def final_table(summary: Mapping[str, Any]) -> str:
     figures = _Rows(summary)
     tasks = [_tasks(summary, figures)] if summary.get("tasks") else []
     simulated = [_simulated(figures)] if "simulated" in summary else []
+    privacy = [_privacy(summary["privacy"], figures)] if summary.get("privacy") else []
     measured = (_memory(figures), _energy(figures))
-    sections = (_accuracy(summary, figures), *tasks, _traffic(figures), _time(figures), *simulated, *measured)
+    sections = (_accuracy(summary, figures), *tasks, *privacy, _traffic(figures), _time(figures), *simulated, *measured)
     origin = origin_in_words(summary)
     heading = [_title(summary), *([f"started from {origin}"] if origin else [])]
     lines = [*map(_shortened, heading), *(line for section in sections for line in ("", *section))]
@@ -90,6 +99,14 @@ def _tasks(summary: Mapping[str, Any], figures: _Rows) -> list[str]:
         ),
     ]
     return [*aligned(Row("after the last task", rules), rows), BEST_OF_TASKS]
+
+
+def _privacy(told: Mapping[str, Any], figures: _Rows) -> list[str]:
+    clients = told["clients"]
+    most = max(clients, key=lambda client: clients[client]["num_releases"], default="")
+    paths = (("privacy", "clients", most, key) for key in ("epsilon", "num_releases"))
+    row = figures.row("the most of any client", (show_epsilon, show_count), *paths)
+    return aligned(Row(f"privacy at delta {told['delta']:g}", ("epsilon", "releases")), [row])
 
 
 def _traffic(figures: _Rows) -> list[str]:

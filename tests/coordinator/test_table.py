@@ -141,6 +141,21 @@ def test_a_run_with_tasks_shows_how_it_ends_task_by_task() -> None:
     assert "task" not in final_table(summary())
 
 
+def test_a_run_with_noise_shows_the_largest_epsilon() -> None:
+    clients: dict[str, dict[str, Any]] = {
+        "ann": {"num_releases": 1, "epsilon": 1.25},
+        "bob": {"num_releases": 11, "epsilon": 3.521},
+    }
+    content = {**summary(), "privacy": {"delta": 1e-5, "clients": clients}}
+    assert [cell.strip() for cell in line_of(final_table(content), "the most")[1:]] == ["3.53", "11"]
+    clients["bob"]["epsilon"] = None
+    content["null_reasons"] = {"privacy.clients.bob.epsilon": "not installed"}
+    assert [cell.strip() for cell in line_of(final_table(content), "the most")[1:]] == ["n/a", "11", "(not installed)"]
+    nobody = final_table({**content, "privacy": {"delta": 1e-5, "clients": {}}})
+    assert line_of(nobody, "the most")[-1].strip() == "n/a (not in the summary)"
+    assert "privacy" not in final_table(summary())
+
+
 def test_an_accuracy_of_fewer_clients_says_so() -> None:
     content = summary()
     content["accuracy_by_rule"]["anchor"] = {
