@@ -79,6 +79,10 @@ def test_the_figures_are_the_summarys(run: Run) -> None:
     assert page.row("bob")[1:7] == ["5", "30", "2", "2", "0", "2"]
 
 
+def test_traffic_says_whose_updates_are_counted(run: Run) -> None:
+    assert "up are those of accepted updates" in run_page(run)
+
+
 def test_a_figure_that_is_not_known_says_why(run: Run) -> None:
     page = Reader(run_page(run))
     assert page.row("trainer") == ["n/a", "not measured here"]
