@@ -98,11 +98,16 @@ def round_line(view: RoundView) -> str:
     """Return a closed round in one line."""
     head = f"[ROUND {view.round}/{view.num_rounds}] ok={view.ok} failed={view.failed} late={view.late}"
     seconds = "n/a" if view.seconds is None else show_seconds(view.seconds)
-    accuracies = [f"{rule} {show_accuracy(accuracy)}" for rule, accuracy in view.accuracy.items()]
+    accuracies = [_accuracy(view, rule) for rule in view.accuracy]
     figures = [f"up {show_bytes(view.up_bytes)}", f"down {show_bytes(view.down_bytes)}", *accuracies]
     if view.status == "failed":
         figures.append(f"FAILED: {view.reason}")
     return "  ".join([f"{head} {seconds}", *figures])
+
+
+def _accuracy(view: RoundView, rule: str) -> str:
+    told, tested = f"{rule} {show_accuracy(view.accuracy[rule])}", view.accuracy_round[rule]
+    return told if tested == view.round else f"{told} (round {tested})"
 
 
 class _Bar:

@@ -17,7 +17,8 @@ from models.spec import ConfigError
 class Result(NamedTuple):
     """What has come out of one run, over or not; figures are None where they are not known.
 
-    `fault` says what is wrong with a run folder that cannot be read, where nothing is known.
+    `rule` is what the accuracies are by, and the bytes are the encoded ones of all rounds. `is_batched`: clients
+    trained together. `fault` says what is wrong with a run folder that cannot be read, where nothing is known.
     """
 
     run_id: str
@@ -30,6 +31,8 @@ class Result(NamedTuple):
     up_bytes: int | None = None
     down_bytes: int | None = None
     fault: str = ""
+    rule: str = ""
+    is_batched: bool = False
 
 
 class Results(list[Result]):
@@ -39,7 +42,9 @@ class Results(list[Result]):
         """Return a line for each run, below a header, and then what is wrong with any."""
         if not self:
             return "no runs"
-        header = Row("run", ["method", "seed", "outcome", "rounds", "last", "best", "up", "down"])
+        header = Row(
+            "run", ["method", "seed", "outcome", "rounds", "rule", "last", "best", "encoded up", "encoded down"]
+        )
         faults = [result.fault for result in self if result.fault]
         return "\n".join([*aligned(header, [_row(result) for result in self], sys.maxsize), *faults])
 
@@ -63,6 +68,8 @@ def read_result(path: Path) -> Result:
         accuracy.get("best"),
         up.get("encoded_bytes"),
         down.get("encoded_bytes"),
+        rule=accuracy.get("rule", ""),
+        is_batched=bool(summary.get("batched")),
     )
 
 
@@ -81,4 +88,5 @@ def _row(result: Result) -> Row:
     sizes = ["n/a" if each is None else show_bytes(each) for each in (result.up_bytes, result.down_bytes)]
     rounds = "n/a" if result.rounds is None else str(result.rounds)
     seed = "n/a" if result.seed is None else str(result.seed)
-    return Row(result.run_id, [result.method or "n/a", seed, result.outcome, rounds, *accuracies, *sizes])
+    told = [result.method or "n/a", seed, result.outcome, rounds, result.rule or "n/a"]
+    return Row(result.run_id, [*told, *accuracies, *sizes], "batched" if result.is_batched else "")

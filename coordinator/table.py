@@ -8,7 +8,17 @@ from typing import Any, NamedTuple
 from coordinator.metrics.figures import Figures
 from coordinator.metrics.origin import origin_in_words
 from coordinator.metrics.summary import PEAKS
-from coordinator.units import show_accuracy, show_bytes, show_count, show_joules, show_mebibytes, show_seconds
+from coordinator.metrics.task_scores import BEST_OF_TASKS, accuracies_at_end
+from coordinator.metrics.tested import clients_in_words
+from coordinator.units import (
+    show_accuracy,
+    show_bytes,
+    show_count,
+    show_epsilon,
+    show_joules,
+    show_mebibytes,
+    show_seconds,
+)
 
 WIDTH = 100
 
@@ -40,9 +50,11 @@ class _Rows(Figures):
 def final_table(summary: Mapping[str, Any]) -> str:
     """Return the table of a run, from the content of its `summary.json`."""
     figures = _Rows(summary)
+    tasks = [_tasks(summary, figures)] if summary.get("tasks") else []
     simulated = [_simulated(figures)] if "simulated" in summary else []
+    privacy = [_privacy(summary["privacy"], figures)] if summary.get("privacy") else []
     measured = (_memory(figures), _energy(figures))
-    sections = (_accuracy(summary, figures), _traffic(figures), _time(figures), *simulated, *measured)
+    sections = (_accuracy(summary, figures), *tasks, *privacy, _traffic(figures), _time(figures), *simulated, *measured)
     origin = origin_in_words(summary)
     heading = [_title(summary), *([f"started from {origin}"] if origin else [])]
     lines = [*map(_shortened, heading), *(line for section in sections for line in ("", *section))]
@@ -73,7 +85,28 @@ def _accuracy(summary: Mapping[str, Any], figures: _Rows) -> list[str]:
     ]
     header = Row("accuracy by rule", ("best", "in round", "last", "best mean", "last mean"))
     note = "* headline; accuracies are weighted by test samples, 'mean' is the plain mean over clients"
-    return [*aligned(header, rows), note]
+    return [*aligned(header, rows), note, *map(_shortened, clients_in_words(summary))]
+
+
+def _tasks(summary: Mapping[str, Any], figures: _Rows) -> list[str]:
+    rules = list(summary["tasks"]["accuracy"])
+    means = (("tasks", "final_average_accuracy", rule) for rule in rules)
+    rows = [
+        figures.row("average of all tasks", [show_accuracy] * len(rules), *means),
+        *(
+            Row(task, [_shown(accuracy, show_accuracy) for accuracy in accuracies])
+            for task, accuracies in accuracies_at_end(summary).items()
+        ),
+    ]
+    return [*aligned(Row("after the last task", rules), rows), BEST_OF_TASKS]
+
+
+def _privacy(told: Mapping[str, Any], figures: _Rows) -> list[str]:
+    clients = told["clients"]
+    most = max(clients, key=lambda client: clients[client]["num_releases"], default="")
+    paths = (("privacy", "clients", most, key) for key in ("epsilon", "num_releases"))
+    row = figures.row("the most of any client", (show_epsilon, show_count), *paths)
+    return aligned(Row(f"privacy at delta {told['delta']:g}", ("epsilon", "releases")), [row])
 
 
 def _traffic(figures: _Rows) -> list[str]:

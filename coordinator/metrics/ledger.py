@@ -18,7 +18,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from coordinator.metrics.accounts import ExchangeAccount, RoundAccount, finite
-from coordinator.metrics.accuracy import Accuracies
 from coordinator.metrics.byte_prediction import Announcements, RunFacts, classes_held, train_counts
 from coordinator.metrics.durations import MeanDurations, duration_s
 from coordinator.metrics.evaluations import Examiner
@@ -43,6 +42,7 @@ from coordinator.metrics.tally import (
     write_line,
 )
 from coordinator.metrics.task_scores import TaskScores
+from coordinator.metrics.tested import CountedAccuracies
 from models.methods import read_config
 from models.methods.api import Facts, Method
 from models.spec import RunSpec
@@ -76,7 +76,7 @@ class Ledger:
         self._accounts: dict[int, RoundAccount] = {}
         self._evaluation = RoundAccount()
         self._examiner = Examiner(method.rules, spec.plan)
-        self._accuracies = Accuracies(method.rules)
+        self._accuracies = CountedAccuracies(method.rules)
         self._tasks = TaskScores(method.rules, spec.plan)
         self._durations = MeanDurations()
         self._footprints = Footprints()
@@ -246,7 +246,8 @@ class Ledger:
             raise LookupError(f"no round {round} has been closed")
         latest = {rule: self._accuracies.latest(rule, round, self._base) for rule in self._method.rules}
         accuracy = {rule: share for rule, share in latest.items() if share is not None}
-        return RoundView.of(self._rounds[round], self._spec.num_rounds, accuracy)
+        tested = {rule: self._accuracies.latest_round(rule, round, self._base) for rule in accuracy}
+        return RoundView.of(self._rounds[round], self._spec.num_rounds, accuracy, tested)
 
     def summary(
         self,

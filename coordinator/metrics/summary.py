@@ -10,7 +10,6 @@ import msgspec
 import numpy as np
 
 from coordinator.metrics.accounts import RoundAccount
-from coordinator.metrics.accuracy import Accuracies
 from coordinator.metrics.byte_prediction import classes_held
 from coordinator.metrics.durations import MeanDurations
 from coordinator.metrics.footprint import Footprints
@@ -19,6 +18,7 @@ from coordinator.metrics.origin import Origin
 from coordinator.metrics.privacy import EXTRA, privacy_summary
 from coordinator.metrics.tally import Cost, Refusals, RoundLine, Traffic
 from coordinator.metrics.task_scores import TaskScores
+from coordinator.metrics.tested import CountedAccuracies
 from coordinator.metrics.wire_bytes import SOURCES, wire_source, wire_summary, wire_total
 from coordinator.simulated_time import simulated_times
 from models.methods.api import Method
@@ -47,7 +47,7 @@ class Totals:
     refusals: Refusals
     clients: Sequence[str]
     announced: Mapping[str, Ready]
-    accuracies: Accuracies
+    accuracies: CountedAccuracies
     tasks: TaskScores
     links: Mapping[str, LinkCounts]
     durations: MeanDurations
@@ -141,10 +141,11 @@ def _headline(rule: str, totals: Totals) -> dict[str, Any]:
 
 
 def _accuracy(rule: str, totals: Totals) -> dict[str, Any]:
-    """Return the mean over clients weighted by test samples, and beside it the plain one."""
+    """Return the mean over clients weighted by test samples, how many those are, and beside it the plain one."""
     weighted = totals.accuracies.peak(rule, totals.base)
     mean = totals.accuracies.peak(rule, totals.base, weighted=False)
-    return {**weighted._asdict(), "mean": mean._asdict()}
+    num_clients = totals.accuracies.num_clients(rule, totals.base)
+    return {**weighted._asdict(), "num_clients": num_clients, "mean": mean._asdict()}
 
 
 def _wire(totals: Totals) -> dict[str, Any]:

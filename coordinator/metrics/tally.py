@@ -291,7 +291,7 @@ def read_line(text: str | bytes) -> Line:
 
 @dataclass(frozen=True)
 class RoundView:
-    """A closed round at a glance: bytes are encoded ones, accuracies the latest known by then."""
+    """A closed round at a glance: bytes are encoded ones, accuracies the latest by then and their rounds."""
 
     round: int
     num_rounds: int
@@ -304,9 +304,12 @@ class RoundView:
     up_bytes: int
     down_bytes: int
     accuracy: Mapping[str, float]
+    accuracy_round: Mapping[str, int]
 
     @classmethod
-    def of(cls, line: RoundLine, num_rounds: int, accuracy: Mapping[str, float]) -> RoundView:
+    def of(
+        cls, line: RoundLine, num_rounds: int, accuracy: Mapping[str, float], accuracy_round: Mapping[str, int]
+    ) -> RoundView:
         """Return a round of so many by its line."""
         return cls(
             round=line.round,
@@ -320,6 +323,7 @@ class RoundView:
             up_bytes=line.up.encoded_bytes,
             down_bytes=line.down.encoded_bytes,
             accuracy=accuracy,
+            accuracy_round=accuracy_round,
         )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from coordinator.metrics.tally import Score
+from coordinator.units import show_numbers
 from models.tasks import TESTED, TaskPlan, in_task, response
 
 Counts = Mapping[str, int]
@@ -16,6 +17,10 @@ Counts = Mapping[str, int]
 
 Told = Mapping[str, Counts]
 """By rule, the counts that one client told with it: samples may change from one word to the next."""
+
+
+BEST_OF_TASKS = "the best and the last of a run with tasks are over the classes seen by that round"
+"""What is said beside the accuracies of a run with tasks."""
 
 
 class TaskScores:
@@ -57,6 +62,18 @@ class TaskScores:
             "accuracy": matrices,
             "response_entropy": [_response_entropy(known[task], plan.num_classes) for task in plan.tasks],
         }
+
+
+def accuracies_at_end(summary: Mapping[str, Any]) -> dict[str, list[float | None]]:
+    """Return for each task, such as `task 2, classes 5 to 9`, its accuracies by rule after the last one.
+
+    Nothing is returned for the `summary.json` of a run without tasks.
+    """
+    tasks = summary.get("tasks")
+    if not tasks:
+        return {}
+    labels = [f"task {task}, classes {show_numbers(classes)}" for task, classes in enumerate(tasks["classes"], 1)]
+    return {label: [matrix[-1][task] for matrix in tasks["accuracy"].values()] for task, label in enumerate(labels)}
 
 
 def _accuracy(told: Mapping[str, Told], rule: str, task: int) -> float | None:

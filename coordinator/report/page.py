@@ -12,6 +12,8 @@ from coordinator.metrics.footprint import PEAKS as PEAKS_OF_CLIENTS
 from coordinator.metrics.origin import origin_in_words
 from coordinator.metrics.series import BAND, median_or_none
 from coordinator.metrics.summary import PEAKS
+from coordinator.metrics.task_scores import BEST_OF_TASKS, accuracies_at_end
+from coordinator.metrics.tested import clients_in_words
 from coordinator.report import plots
 from coordinator.report.prototype_map import plane_of
 from coordinator.report.reading import Run
@@ -53,6 +55,9 @@ def _content(run: Run) -> dict[str, Any]:
         "summary": summary,
         "figures": ShownFigures(summary),
         "origin": origin_in_words(summary),
+        "testers": clients_in_words(summary),
+        "tasks": accuracies_at_end(summary),
+        "best_of_tasks": BEST_OF_TASKS,
         "takes_turns": takes_turns,
         "band": BAND,
         "by_round": plots.accuracy_by_round(tracks, num_rounds, with_bands=True) if tracks else None,

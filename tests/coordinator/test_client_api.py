@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import msgspec
@@ -19,7 +20,8 @@ def test_the_table_of_results_keeps_all_figures_whatever_the_runs_are_called() -
     run_id = "a-run-of-a-longer-name-20260131-235959-00ff"
     result = Result(run_id, "tinyproto-fp", 0, "interrupted", 1000, 0.9123, 0.9876, 170_291, 160_768)
     header, row = str(Results([result])).splitlines()
-    assert header.split() == ["run", "method", "seed", "outcome", "rounds", "last", "best", "up", "down"]
+    columns = ["run", "method", "seed", "outcome", "rounds", "rule", "last", "best", "encoded up", "encoded down"]
+    assert re.split(" {2,}", header) == columns
     assert row.split()[-4:] == ["166.3", "KiB", "157.0", "KiB"]
 
 
@@ -30,8 +32,8 @@ def test_of_a_run_without_an_end_it_is_told_what_it_has_come_to(
     state = RunState(folder.run_id, str(folder.path), "fedproto", "running", round=3, num_rounds=10)
     monkeypatch.setattr(client_api, "state", lambda run_id, service: state)
     results = client_api.results([folder.run_id])
-    assert results == [Result(folder.run_id, "fedproto", 0, "unfinished", 0, None, None, 0, 0)]
-    assert str(results).splitlines()[1].split()[-8:] == ["unfinished", "0", "n/a", "n/a", "0", "B", "0", "B"]
+    assert results == [Result(folder.run_id, "fedproto", 0, "unfinished", 0, None, None, 0, 0, rule="local_prototype")]
+    assert str(results).splitlines()[1].split()[-8:] == ["0", "local_prototype", "n/a", "n/a", "0", "B", "0", "B"]
 
 
 def test_a_run_that_cannot_be_read_costs_the_others_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,7 @@ VIEW = RoundView(
     up_bytes=8397,
     down_bytes=8294,
     accuracy={"head": 0.9312, "local_prototype": 0.925},
+    accuracy_round={"head": 3, "local_prototype": 3},
 )
 
 LINE = "[ROUND 3/10] ok=4 failed=0 late=0 0.84 s  up 8.2 KiB  down 8.1 KiB  head 0.931  local_prototype 0.925"
@@ -44,6 +45,12 @@ def tell_all(display: Display) -> None:
 
 def test_a_round_in_one_line() -> None:
     assert round_line(VIEW) == LINE
+
+
+def test_an_accuracy_of_an_earlier_round_names_it() -> None:
+    accuracy = {**VIEW.accuracy, "global_head": 0.875}
+    view = replace(VIEW, accuracy=accuracy, accuracy_round={**VIEW.accuracy_round, "global_head": 2})
+    assert round_line(view) == f"{LINE}  global_head 0.875 (round 2)"
 
 
 def test_a_failed_round_says_why() -> None:

@@ -124,6 +124,47 @@ def test_what_is_part_of_a_null_has_its_reason() -> None:
     assert line_of(final_table(content), "in rounds")[-1].strip() == "n/a (nothing travels)"
 
 
+TASKS = {
+    "classes": [[0, 1], [2, 3]],
+    "final_average_accuracy": {"head": 0.5, "anchor": None},
+    "accuracy": {"head": [[0.9], [0.25, 0.75]], "anchor": [[0.8], [0.1, None]]},
+}
+
+
+def test_a_run_with_tasks_shows_how_it_ends_task_by_task() -> None:
+    table = final_table({**summary(), "tasks": TASKS})
+    rows = {"after the last task": ["head", "anchor"], "average of all tasks": ["0.500", "n/a", "(not in the summary)"]}
+    rows |= {"task 1, classes 0 to 1": ["0.250", "0.100"], "task 2, classes 2 to 3": ["0.750", "n/a"]}
+    found = {label: [cell.strip() for cell in line_of(table, label)[1:]] for label in rows}
+    assert found == rows
+    assert "over the classes seen by that round" in table
+    assert "task" not in final_table(summary())
+
+
+def test_a_run_with_noise_shows_the_largest_epsilon() -> None:
+    clients: dict[str, dict[str, Any]] = {
+        "ann": {"num_releases": 1, "epsilon": 1.25},
+        "bob": {"num_releases": 11, "epsilon": 3.521},
+    }
+    content = {**summary(), "privacy": {"delta": 1e-5, "clients": clients}}
+    assert [cell.strip() for cell in line_of(final_table(content), "the most")[1:]] == ["3.53", "11"]
+    clients["bob"]["epsilon"] = None
+    content["null_reasons"] = {"privacy.clients.bob.epsilon": "not installed"}
+    assert [cell.strip() for cell in line_of(final_table(content), "the most")[1:]] == ["n/a", "11", "(not installed)"]
+    nobody = final_table({**content, "privacy": {"delta": 1e-5, "clients": {}}})
+    assert line_of(nobody, "the most")[-1].strip() == "n/a (not in the summary)"
+    assert "privacy" not in final_table(summary())
+
+
+def test_an_accuracy_of_fewer_clients_says_so() -> None:
+    content = summary()
+    content["accuracy_by_rule"]["anchor"] = {
+        **content["accuracy_by_rule"]["anchor"],
+        "num_clients": {"best": 3, "last": 4},
+    }
+    assert "anchor: best and last are of different clients: 3 and 4 of 4" in final_table(content).splitlines()
+
+
 def test_what_a_run_was_started_from_stands_below_its_name() -> None:
     origin = {"run_id": "two-0", "round": 7, "global_hash": "a1"}
     assert final_table({**summary(), "init_from": origin}).splitlines()[1:3] == ["started from round 7 of two-0", ""]

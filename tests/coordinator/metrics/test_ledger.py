@@ -67,12 +67,14 @@ def test_accuracy_is_weighted_by_test_samples_and_stands_beside_the_plain_mean()
         "best": 9 / 10,
         "best_round": 3,
         "last": 9 / 10,
+        "num_clients": {"best": 1, "last": 1},
         "mean": {"best": 9 / 10, "best_round": 3, "last": 9 / 10},
     }
     assert by_rule["local_prototype"] == {
         "best": 34 / 40,
         "best_round": 1,
         "last": 34 / 40,
+        "num_clients": {"best": 2, "last": 2},
         "mean": {"best": pytest.approx((0.4 + 1) / 2), "best_round": 1, "last": pytest.approx((0.4 + 1) / 2)},
     }
 

@@ -79,6 +79,10 @@ def test_the_figures_are_the_summarys(run: Run) -> None:
     assert page.row("bob")[1:7] == ["5", "30", "2", "2", "0", "2"]
 
 
+def test_traffic_says_whose_updates_are_counted(run: Run) -> None:
+    assert "up are those of accepted updates" in run_page(run)
+
+
 def test_a_figure_that_is_not_known_says_why(run: Run) -> None:
     page = Reader(run_page(run))
     assert page.row("trainer") == ["n/a", "not measured here"]
@@ -204,3 +208,33 @@ def test_what_a_run_was_started_from_is_shown(run: Run) -> None:
     assert "started from round 7 of two-0" in run_page(later)
     assert "started from" not in run_page(run)
     assert differing_settings([run, later]) == {"init_from": ["", "round 7 of two-0"]}
+
+
+def test_a_run_with_tasks_shows_how_it_ends_task_by_task(run: Run) -> None:
+    tasks = {
+        "classes": [[0, 1], [2, 3]],
+        "final_average_accuracy": {"head": 0.5, "anchor": None},
+        "accuracy": {"head": [[0.9], [0.25, 0.75]], "anchor": [[0.8], [0.1, None]]},
+    }
+    text = run_page(dataclasses.replace(run, summary={**run.summary, "tasks": tasks}))
+    page = Reader(text)
+    assert page.row("after the last task") == ["head", "anchor"]
+    assert page.row("average of all tasks") == ["0.500", "n/a"]
+    assert page.row("task 2, classes 2 to 3") == ["0.750", "n/a"]
+    assert "over the classes seen by that round" in text
+    assert "after the last task" not in run_page(run)
+
+
+def test_accuracies_of_fewer_clients_say_so(run: Run) -> None:
+    anchor = {**run.summary["accuracy_by_rule"]["anchor"], "num_clients": {"best": 1, "last": 2}}
+    rules = {**run.summary["accuracy_by_rule"], "anchor": anchor}
+    text = run_page(dataclasses.replace(run, summary={**run.summary, "accuracy_by_rule": rules}))
+    assert "anchor: best and last are of different clients: 1 and 2 of 2" in text
+
+
+def test_a_batched_run_is_marked(run: Run) -> None:
+    batched = dataclasses.replace(run, summary={**run.summary, "batched": True})
+    assert "loopback, batched" in run_page(batched)
+    page = Reader(comparison_page([batched]))
+    assert page.row(run.folder.run_id)[1] == "loopback, batched"
+    assert ", batched" not in run_page(run)
