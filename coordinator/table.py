@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from coordinator.metrics.accuracy import clients_in_words
 from coordinator.metrics.figures import Figures
 from coordinator.metrics.origin import origin_in_words
 from coordinator.metrics.summary import PEAKS
 from coordinator.metrics.task_scores import BEST_OF_TASKS, accuracies_at_end
-from coordinator.metrics.tested import clients_in_words
 from coordinator.units import (
     show_accuracy,
     show_bytes,

@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from coordinator.metrics.accounts import ExchangeAccount, RoundAccount, finite
+from coordinator.metrics.accuracy import Accuracies
 from coordinator.metrics.byte_prediction import Announcements, RunFacts, classes_held, train_counts
 from coordinator.metrics.durations import MeanDurations, duration_s
 from coordinator.metrics.evaluations import Examiner
@@ -42,7 +43,6 @@ from coordinator.metrics.tally import (
     write_line,
 )
 from coordinator.metrics.task_scores import TaskScores
-from coordinator.metrics.tested import CountedAccuracies
 from models.methods import read_config
 from models.methods.api import Facts, Method
 from models.spec import RunSpec
@@ -76,7 +76,7 @@ class Ledger:
         self._accounts: dict[int, RoundAccount] = {}
         self._evaluation = RoundAccount()
         self._examiner = Examiner(method.rules, spec.plan)
-        self._accuracies = CountedAccuracies(method.rules)
+        self._accuracies = Accuracies(method.rules)
         self._tasks = TaskScores(method.rules, spec.plan)
         self._durations = MeanDurations()
         self._footprints = Footprints()

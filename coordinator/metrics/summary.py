@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from coordinator.metrics.accounts import RoundAccount
+from coordinator.metrics.accuracy import Accuracies
 from coordinator.metrics.byte_prediction import classes_held
 from coordinator.metrics.durations import MeanDurations
 from coordinator.metrics.footprint import Footprints
@@ -18,7 +19,6 @@ from coordinator.metrics.origin import Origin
 from coordinator.metrics.privacy import EXTRA, privacy_summary
 from coordinator.metrics.tally import Cost, Refusals, RoundLine, Traffic
 from coordinator.metrics.task_scores import TaskScores
-from coordinator.metrics.tested import CountedAccuracies
 from coordinator.metrics.wire_bytes import SOURCES, wire_source, wire_summary, wire_total
 from coordinator.simulated_time import simulated_times
 from models.methods.api import Method
@@ -47,7 +47,7 @@ class Totals:
     refusals: Refusals
     clients: Sequence[str]
     announced: Mapping[str, Ready]
-    accuracies: CountedAccuracies
+    accuracies: Accuracies
     tasks: TaskScores
     links: Mapping[str, LinkCounts]
     durations: MeanDurations

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coordinator.clients.device import read_device
+from coordinator.metrics.accuracy import clients_in_words
 from coordinator.metrics.durations import STAGES
 from coordinator.metrics.footprint import PEAKS as PEAKS_OF_CLIENTS
 from coordinator.metrics.origin import origin_in_words
 from coordinator.metrics.series import BAND, median_or_none
 from coordinator.metrics.summary import PEAKS
 from coordinator.metrics.task_scores import BEST_OF_TASKS, accuracies_at_end
-from coordinator.metrics.tested import clients_in_words
 from coordinator.report import plots
 from coordinator.report.prototype_map import plane_of
 from coordinator.report.reading import Run

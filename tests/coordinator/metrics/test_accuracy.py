@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator.metrics.tested import clients_in_words
+from coordinator.metrics.accuracy import clients_in_words
 from tests.coordinator.accounting import Book, report, scored
 
 
