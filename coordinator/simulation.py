@@ -42,7 +42,7 @@ from models.partition import named_rows
 from models.spec import ConfigError, RunSpec
 from models.steps import TrainingDivergedError
 from wire.encoding import Packed, decode, encode
-from wire.errors import EncodeError
+from wire.errors import EncodeError, UnfitArrayError
 from wire.exit_codes import ExitCode
 from wire.framing import framed_bytes
 from wire.messages import Constant as ConstantMessage
@@ -103,7 +103,7 @@ class Simulation:
             self._feed(rounds.Ticked(self._clock.now))  # nobody may be there
             while self._ended is None:
                 await self._step()
-        except (ServerHalfError, ClientsFailedError, TrainingDivergedError) as error:
+        except (ServerHalfError, ClientsFailedError, TrainingDivergedError, UnfitArrayError) as error:
             self._end(ExitCode.FAILED, f"method {self._method.name}: {error}")
         except ConfigError:  # of data and nets, before anything has happened
             raise

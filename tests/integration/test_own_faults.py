@@ -1,0 +1,37 @@
+"""Faults of a researcher's own method: each ends the run as one of the method, in words that name its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.simulated import settings, simulated_here
+from wire.exit_codes import ExitCode
+
+
+def reason_of(fault: str, folder: Path, *more: str) -> str:
+    """Return how a run of a method with this fault ends, whose folder stays."""
+    pytest.importorskip("sklearn")
+    own = ("method.name=tests.models.faulty_method:METHOD", f"method.fault={fault}", *more)
+    reason = simulated_here(folder / "run", settings(*own), ExitCode.FAILED)["reason"]
+    assert isinstance(reason, str)
+    return reason
+
+
+@pytest.mark.parametrize(
+    ("fault", "whose"),
+    [
+        ("uplink", "client client-00: uplink of round 1, exchange 'mean'"),
+        ("downlink", "downlink of round 1, exchange 'mean'"),
+    ],
+)
+def test_a_value_that_cannot_travel_is_the_methods_fault(fault: str, whose: str, tmp_path: Path) -> None:
+    told = f"method faulty: {whose}: array 'mean': codec f32 cannot hold nan at [0]"
+    assert reason_of(fault, tmp_path) == told
+
+
+def test_so_is_one_of_the_global_state(tmp_path: Path) -> None:
+    whose = "global state after round 1, exchange 'mean'"
+    told = f"method faulty: {whose}: array 'mean': codec f32 cannot hold inf at [0]"
+    assert reason_of("state", tmp_path) == told
