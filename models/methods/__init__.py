@@ -22,11 +22,14 @@ def find(name: str) -> Method:
     """Return a method by its name, or by `package.module:attribute` where it lives elsewhere.
 
     Raises:
-        ConfigError: there is no such method; the nearest name is in the text.
+        ConfigError: there is no such method, and the nearest name is in the text; or its headline rule is none of its.
     """
     found = _of_folder(name) or resolve("method", name, _registered())
     if not isinstance(found, Method):
         raise ConfigError(f"method {name!r} must be a models.methods.api.Method, got {type(found).__name__}")
+    if found.default_rule and found.default_rule not in found.rules:
+        expected = f"one of its rules, {', '.join(found.rules)}" if found.rules else "'', as it has no rules"
+        raise ConfigError(f"method {name!r}: default_rule = {found.default_rule!r}: expected {expected}")
     return found
 
 
