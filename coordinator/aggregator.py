@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Iterator
 
 from coordinator import commands
+from coordinator.half import ServerHalfError
 from coordinator.local_half import LocalHalf
 from coordinator.metrics.versions import installed_versions
 from models.checkpoint import state_hash
@@ -47,7 +48,7 @@ class Aggregator:
                 self._answer(message, payload)
             except RoundFailedError as error:
                 self._send(commands.Unusable(str(error), round_only=True))
-            except UnfitArrayError as error:
+            except (ServerHalfError, UnfitArrayError) as error:
                 self._send(commands.Unusable(str(error), round_only=False))
             except Exception as error:
                 traceback.print_exc()

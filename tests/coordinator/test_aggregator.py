@@ -19,9 +19,10 @@ from wire.encoding import EMPTY_PACKED, encode
     [
         ("downlink", "downlink of round 2, exchange 'mean': array 'mean': codec f32 cannot hold nan at [0]"),
         ("state", "global state after round 2, exchange 'mean': array 'mean': codec f32 cannot hold inf at [0]"),
+        ("metrics", "aggregate of exchange 'mean' returned None: expected a mapping of metrics to log, {} for none"),
     ],
 )
-def test_a_value_that_cannot_travel_is_told_with_its_place(fault: str, told: str) -> None:
+def test_a_fault_of_the_server_half_is_told_with_its_place(fault: str, told: str) -> None:
     settings = ("method.name=tests.models.faulty_method:METHOD", f"method.fault={fault}")
     begin = commands.Begin(msgspec.to_builtins(load(None, settings).spec("run", ["a", "b"])), "", False, 0)
     asked = commands.Configure(2, "mean") if fault == "downlink" else commands.Aggregate(2, "mean", 0)

@@ -31,6 +31,18 @@ def test_a_value_that_cannot_travel_is_the_methods_fault(fault: str, whose: str,
     assert reason_of(fault, tmp_path) == told
 
 
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        ("metrics", "aggregate of exchange 'mean' returned None: expected a mapping of metrics to log, {} for none"),
+        ("uplink_dims", "exchange 'mean': uplink_dims: expected the size of every symbol of Mean, got none of 'D'"),
+        ("downlink_dims", "exchange 'mean': downlink_dims: expected the size of every symbol of Mean, got none of 'D'"),
+    ],
+)
+def test_what_is_lacking_is_named_with_its_place(fault: str, told: str, tmp_path: Path) -> None:
+    assert reason_of(fault, tmp_path) == f"method faulty: {told}"
+
+
 def test_so_is_one_of_the_global_state(tmp_path: Path) -> None:
     whose = "global state after round 1, exchange 'mean'"
     told = f"method faulty: {whose}: array 'mean': codec f32 cannot hold inf at [0]"
