@@ -96,6 +96,8 @@ class Simulation:
     async def run(self) -> ExitCode:
         """Simulate the run to its end, or until it is interrupted."""
         self._record.attach(self._on_store_failed)
+        for told in methods.notes(self._spec):
+            self._record.display.note(told)
         try:
             await self._make_clients()
             self._told_at = self._started_at = time.monotonic()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
 from models.methods.api import Method
 from models.registry import installed, resolve
-from models.spec import ConfigError, Section, read_section
+from models.spec import ConfigError, RunSpec, Section, read_section
 
 
 def names() -> list[str]:
@@ -46,6 +46,12 @@ def read_config(method: Method, table: Mapping[str, Any]) -> Section:
         ConfigError: an unknown key or a value out of range.
     """
     return read_section(method.config, table, f"[method] of {method.name}")
+
+
+def notes(spec: RunSpec) -> Sequence[str]:
+    """Return what the method has to say of a run, in lines; see `Method.notes`."""
+    method = find(spec.method)
+    return method.notes(spec, read_config(method, spec.method_config))
 
 
 @lru_cache

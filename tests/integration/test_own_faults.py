@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from coordinator import cli
 from tests.integration.simulated import settings, simulated_here
 from wire.exit_codes import ExitCode
 
@@ -47,3 +48,14 @@ def test_so_is_one_of_the_global_state(tmp_path: Path) -> None:
     whose = "global state after round 1, exchange 'mean'"
     told = f"method faulty: {whose}: array 'mean': codec f32 cannot hold inf at [0]"
     assert reason_of("state", tmp_path) == told
+
+
+def test_what_a_method_notes_of_a_run_is_told_beforehand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = "the fault is 'metrics' in 2 rounds"
+    reason_of("metrics", tmp_path)
+    (log,) = tmp_path.glob("run/*/log.txt")
+    assert told in log.read_text().splitlines()[0]
+    capsys.readouterr()
+    own = settings("method.name=tests.models.faulty_method:METHOD", "method.fault=metrics")
+    assert cli.main(["check-config", *own]) == ExitCode.FINISHED
+    assert capsys.readouterr().err == f"coordinator: {told}\n"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from models.methods.api import Client, Exchange, Facts, Method, Server, Update
-from models.spec import Section
+from models.spec import RunSpec, Section
 from wire.payload import Record, values
 
 
@@ -80,12 +80,17 @@ def _up(facts: Facts) -> dict[str, int]:
     return {} if facts.config.fault == "uplink_dims" else {"D": facts.feature_dim}
 
 
+def _notes(spec: RunSpec, config: Settings) -> list[str]:
+    return [f"the fault is {config.fault!r} in {spec.num_rounds} rounds"]
+
+
 METHOD = Method(
     name="faulty",
     summary="a vector that goes down and up, with one fault, for tests",
     paper="none",
     config=Settings,
     exchanges=(Exchange("mean", Mean, Mean, _down, _up, trains=False),),
+    notes=_notes,
     server=f"{__name__}:MeanServer",
     client=f"{__name__}:MeanClient",
     default_rule="",
