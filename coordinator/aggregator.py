@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Iterator
 
 from coordinator import commands
+from coordinator.half import ServerHalfError
 from coordinator.local_half import LocalHalf
 from coordinator.metrics.versions import installed_versions
 from models.checkpoint import state_hash
@@ -22,6 +23,7 @@ from models.failpoints import reach
 from models.methods.api import RoundFailedError
 from models.spec import read_spec
 from wire.encoding import decode, encode, pack, unpack
+from wire.errors import UnfitArrayError, made_by
 from wire.limits import PIPE_BYTES
 from wire.messages import Message
 from wire.payload import EMPTY, Payload
@@ -46,6 +48,8 @@ class Aggregator:
                 self._answer(message, payload)
             except RoundFailedError as error:
                 self._send(commands.Unusable(str(error), round_only=True))
+            except (ServerHalfError, UnfitArrayError) as error:
+                self._send(commands.Unusable(str(error), round_only=False))
             except Exception as error:
                 traceback.print_exc()
                 self._send(commands.Unusable(f"{type(error).__name__}: {error}", round_only=False))
@@ -54,7 +58,8 @@ class Aggregator:
         if isinstance(message, commands.Begin):
             self._begin(message, payload)
         elif isinstance(message, commands.Configure):
-            self._send(commands.Configured(), self._half.configure(message.round, message.exchange))
+            with made_by(f"downlink of round {message.round}, exchange {message.exchange!r}"):
+                self._send(commands.Configured(), self._half.configure(message.round, message.exchange))
         elif isinstance(message, commands.Aggregate):
             self._aggregate(message)
         else:
@@ -80,7 +85,8 @@ class Aggregator:
             for _ in contributions:  # what the server half left unread must not be taken for the next command
                 pass
         reach("half.aggregated")
-        self._send(commands.Aggregated(made.global_hash, made.metrics), made.state)
+        with made_by(f"global state after round {message.round}, exchange {message.exchange!r}"):
+            self._send(commands.Aggregated(made.global_hash, made.metrics), made.state)
         reach("half.answered")
 
     def _contributions(self, count: int) -> Iterator[tuple[str, int, Payload]]:

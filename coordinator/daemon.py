@@ -144,6 +144,8 @@ class Coordinator:
         if self._record.standing.constants is not None:
             self._display.note(f"the run goes on in round {self._rounds.round}, exchange {self._rounds.exchange}")
         self._display.note(f"listening on {self._door.address}")
+        for told in methods.notes(self._spec):
+            self._display.note(told)
         self._systemd.ready(self._loop)
         waiting = tell_waiting(self._rounds, self._lobby, self._display.note, self._put_presence)
         moving = tell_movement(

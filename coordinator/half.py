@@ -18,7 +18,7 @@ class RoundUnusableError(Exception):
 
 
 class ServerHalfError(Exception):
-    """The method's server half failed, or its process died too often."""
+    """The method's server half or what it declares failed, or its process died too often."""
 
 
 class Constant(msgspec.Struct, frozen=True):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import msgspec
 import numpy as np
 
+from coordinator.half import ServerHalfError
 from models.checkpoint import state_hash
 from models.methods import find, read_config
 from models.methods.api import Update
@@ -51,8 +53,12 @@ class LocalHalf:
 
         Raises:
             RoundFailedError: nothing can be made of them.
+            ServerHalfError: what came back are no metrics.
         """
-        metrics = self._server.aggregate(round, exchange, self._updates(exchange, contributions))
+        metrics: Any = self._server.aggregate(round, exchange, self._updates(exchange, contributions))
+        if not isinstance(metrics, Mapping):
+            returned = f"aggregate of exchange {exchange!r} returned {metrics!r:.80}"
+            raise ServerHalfError(f"{returned}: expected a mapping of metrics to log, {{}} for none")
         state = self._server.arrays()
         told = {name: float(number) for name, number in metrics.items()}
         return Aggregated(Payload.of_state(state), state_hash(state), told)

@@ -11,6 +11,7 @@ from models.checkpoint import state_hash
 from models.methods.api import RoundFailedError
 from models.spec import RunSpec
 from wire.encoding import Packed, pack, unpack
+from wire.errors import made_by
 from wire.payload import EMPTY, Payload
 
 
@@ -43,7 +44,8 @@ class OwnHalf:
 
     async def configure(self, round: int, exchange: str) -> Packed:
         """Return the downlink of an exchange."""
-        return pack(self._half.configure(round, exchange))
+        with made_by(f"downlink of round {round}, exchange {exchange!r}"):
+            return pack(self._half.configure(round, exchange))
 
     async def aggregate(self, closing: Closing, meanwhile: Callable[[], None]) -> Aggregate:
         """Take in the accepted updates and return what the server half made of them."""
@@ -53,7 +55,8 @@ class OwnHalf:
             made = self._half.aggregate(closing.round, closing.exchange, unpacked)
         except RoundFailedError as error:
             raise RoundUnusableError(str(error)) from error
-        state = pack(made.state)
+        with made_by(f"global state after round {closing.round}, exchange {closing.exchange!r}"):
+            state = pack(made.state)
         self._state = state._replace(buffer=bytes(state.buffer))  # its arrays may be used on
         self.global_hash = made.global_hash
         return Aggregate(self._state, made.global_hash, made.metrics)

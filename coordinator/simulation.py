@@ -42,7 +42,7 @@ from models.partition import named_rows
 from models.spec import ConfigError, RunSpec
 from models.steps import TrainingDivergedError
 from wire.encoding import Packed, decode, encode
-from wire.errors import EncodeError
+from wire.errors import EncodeError, UnfitArrayError
 from wire.exit_codes import ExitCode
 from wire.framing import framed_bytes
 from wire.messages import Constant as ConstantMessage
@@ -96,6 +96,8 @@ class Simulation:
     async def run(self) -> ExitCode:
         """Simulate the run to its end, or until it is interrupted."""
         self._record.attach(self._on_store_failed)
+        for told in methods.notes(self._spec):
+            self._record.display.note(told)
         try:
             await self._make_clients()
             self._told_at = self._started_at = time.monotonic()
@@ -103,7 +105,7 @@ class Simulation:
             self._feed(rounds.Ticked(self._clock.now))  # nobody may be there
             while self._ended is None:
                 await self._step()
-        except (ServerHalfError, ClientsFailedError, TrainingDivergedError) as error:
+        except (ServerHalfError, ClientsFailedError, TrainingDivergedError, UnfitArrayError) as error:
             self._end(ExitCode.FAILED, f"method {self._method.name}: {error}")
         except ConfigError:  # of data and nets, before anything has happened
             raise

@@ -43,7 +43,7 @@ from models.participant import Outcome, Participant
 from models.privacy import run_secret, seed_secret
 from models.spec import ConfigError, RunSpec, read_section, read_spec
 from wire.encoding import Frames, Packed, decode, encode, pack, unpack
-from wire.errors import EncodeError, RecordError
+from wire.errors import EncodeError, RecordError, UnfitArrayError, made_by
 from wire.exit_codes import ExitCode
 from wire.limits import PIPE_BYTES
 from wire.messages import Constant, Evaluation, Message, Progress, Ready, Task, Update
@@ -74,6 +74,8 @@ def serve(pipe: ChildPipe) -> None:
             os.close(lock)
     except EOFError:
         return
+    except UnfitArrayError as error:
+        pipe.send(encode(commands.Failed(str(error), ExitCode.FAILED)))
     except (ConfigError, EncodeError) as error:
         pipe.send(encode(commands.Failed(str(error), ExitCode.BAD_CONFIG)))
     except RecordError as error:
@@ -149,13 +151,15 @@ class Trainer:
                 self._tell([self._states.lack])
                 self._announce(task.kept)
             restore_s = time.monotonic() - started
-            try:
-                outcome = self._participant.perform(
-                    task.round, task.exchange, task.base, downlink, self._progress(task)
-                )
-            except TaskAbandonedError:
-                return
-            made = self._finish(task, outcome, restore_s)
+            exchange = self._method.exchange(task.exchange).name
+            with made_by(f"method {self._method.name}: uplink of round {task.round}, exchange {exchange!r}"):
+                try:
+                    outcome = self._participant.perform(
+                        task.round, task.exchange, task.base, downlink, self._progress(task)
+                    )
+                except TaskAbandonedError:
+                    return
+                made = self._finish(task, outcome, restore_s)
         self._pipe.send(made)
         reach("uplink.handed")
 

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from wire.errors import DecodeError, EncodeError
+from wire.errors import DecodeError, UnfitArrayError
 
 _STEPS = 255
 _HEAD_BYTES = 8
@@ -23,7 +23,7 @@ def encode_rows(name: str, singles: np.ndarray) -> np.ndarray:
     """Return the bytes of an array of finite singles, as uint8 [rows, 8 + entries of a row].
 
     Raises:
-        EncodeError: a row from end to end, or its last step, is more than a single holds.
+        UnfitArrayError: a row from end to end, or its last step, is more than a single holds.
     """
     num_rows, width = _rows_of(singles.shape)
     rows = singles.reshape(num_rows, width).astype(np.float64)
@@ -31,7 +31,7 @@ def encode_rows(name: str, singles: np.ndarray) -> np.ndarray:
     scale = _scale(largest - offset)
     if not (held := _fits(offset, scale)).all():
         row = int(np.argmin(held))
-        raise EncodeError(f"array {name!r}: codec i8 cannot hold row {row}, from {offset[row]} to {largest[row]}")
+        raise UnfitArrayError(f"array {name!r}: codec i8 cannot hold row {row}, from {offset[row]} to {largest[row]}")
     coded = np.empty((num_rows, _HEAD_BYTES + width), np.uint8)
     coded[:, :_HEAD_BYTES] = np.stack([offset, scale], axis=1).astype(_SINGLE).view(np.uint8)
     coded[:, _HEAD_BYTES:] = np.rint((rows - offset[:, None]) / np.where(scale > 0, scale, 1)[:, None])

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from wire.errors import DecodeError, EncodeError, UnknownMessageError, WireError
+from wire.errors import DecodeError, EncodeError, UnfitArrayError, UnknownMessageError, WireError
 from wire.header import pack_header, unpack_header
 from wire.limits import DEFAULT_MAX_MESSAGE_BYTES, MAX_ARRAYS, MAX_ENTRIES, MAX_NAME_BYTES, MAX_RANK
 from wire.messages import NETWORK, Message
@@ -115,7 +115,8 @@ def pack(payload: Payload) -> Packed:
     """Turn a payload into the form that travels; a single array that fits its codec is not copied.
 
     Raises:
-        EncodeError: a value that its codec cannot hold, or a payload over a limit.
+        EncodeError: a payload over a limit.
+        UnfitArrayError: content that cannot travel, such as a value that its codec cannot hold.
     """
     tensors = sorted(payload.tensors.items(), key=lambda item: -CODEC_BYTES.get(item[1].codec, 0))
     contents = [encode_tensor(name, tensor) for name, tensor in tensors]
@@ -198,7 +199,7 @@ def encoded_bytes(frames: Frames) -> int:
 def _plain_scalar(name: str, value: Any) -> Scalar:
     plain = value.item() if isinstance(value, np.generic) else value
     if not isinstance(plain, (bool, int, float, str)):
-        raise EncodeError(f"scalar {name!r}: expected a number, text or truth value, got {type(value).__name__}")
+        raise UnfitArrayError(f"scalar {name!r}: expected a number, text or truth value, got {type(value).__name__}")
     return plain
 
 

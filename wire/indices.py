@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wire.errors import DecodeError, EncodeError
+from wire.errors import DecodeError, EncodeError, UnfitArrayError
 from wire.limits import MAX_UNIVERSE
 
 Content = bytes | memoryview
@@ -58,7 +58,8 @@ def encode_indices(indices: np.ndarray, universe: int) -> bytes:
         universe: how many positions there are.
 
     Raises:
-        EncodeError: anything else.
+        UnfitArrayError: anything else.
+        EncodeError: more positions than an index set may have.
     """
     _check_indices(indices, universe)
     members = indices.astype(np.int64, copy=False)
@@ -100,14 +101,14 @@ def _check_indices(indices: np.ndarray, universe: int) -> None:
     if not 0 <= universe <= MAX_UNIVERSE:
         raise EncodeError(f"index set: expected at most {MAX_UNIVERSE} positions, got {universe}")
     if indices.ndim != 1 or indices.dtype.kind not in "iu":
-        raise EncodeError(f"index set: expected integers [B], got {indices.dtype} {list(indices.shape)}")
+        raise UnfitArrayError(f"index set: expected integers [B], got {indices.dtype} {list(indices.shape)}")
     falls = np.flatnonzero(indices[1:] <= indices[:-1])
     if falls.size:
         before, after = indices[falls[0] : falls[0] + 2].tolist()
-        raise EncodeError(f"index set: expected strictly increasing positions, got {after} after {before}")
+        raise UnfitArrayError(f"index set: expected strictly increasing positions, got {after} after {before}")
     if indices.size and not (indices[0] >= 0 and indices[-1] < universe):
         outside = indices[0] if indices[0] < 0 else indices[-1]
-        raise EncodeError(f"index set: expected positions from 0 to {universe - 1}, got {outside}")
+        raise UnfitArrayError(f"index set: expected positions from 0 to {universe - 1}, got {outside}")
 
 
 def _others(positions: np.ndarray, universe: int) -> np.ndarray:

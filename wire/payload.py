@@ -153,7 +153,7 @@ class Record:
             dims: sizes that are known beforehand, by symbol: those that bound positions and that no array here has.
 
         Raises:
-            EncodeError: positions that do not strictly increase or that are out of range.
+            UnfitArrayError: positions that do not strictly increase or that are out of range.
         """
         tensors: dict[str, Tensor] = {}
         scalars: dict[str, Scalar] = {}
@@ -296,7 +296,7 @@ def index_set(positions: np.ndarray, universe: int) -> np.ndarray:
     """Return strictly increasing positions below `universe` as the `u8` array in which they travel.
 
     Raises:
-        EncodeError: they are something else.
+        UnfitArrayError: they are something else.
     """
     return np.frombuffer(encode_indices(positions, universe), np.uint8)
 
@@ -341,7 +341,7 @@ def _written_positions(spec: Declared, positions: np.ndarray, sizes: Mapping[str
     try:
         return Tensor("u8", index_set(positions, _universe(spec, sizes)))
     except EncodeError as error:
-        raise EncodeError(f"field {spec.name!r}: {error}") from None
+        raise type(error)(f"field {spec.name!r}: {error}") from None
 
 
 def _read_positions(spec: Declared, array: np.ndarray, sizes: Mapping[str, int]) -> np.ndarray:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wire.affine import decode_rows, encode_rows
-from wire.errors import DecodeError, EncodeError
+from wire.errors import DecodeError, EncodeError, UnfitArrayError
 from wire.payload import Tensor, array_bytes
 
 Buffer = bytes | memoryview
@@ -51,13 +51,13 @@ def encode_tensor(name: str, tensor: Tensor) -> memoryview:
     """Return the bytes of an array, without a copy where it already lies as the codec wants it.
 
     Raises:
-        EncodeError: the codec cannot hold the array; the text names array, codec, and the first value with its index.
+        UnfitArrayError: the codec cannot hold the array; the text names array, codec, and the first bad value's index.
     """
     codec, array = CODECS.get(tensor.codec), tensor.data
     if codec is None:
         raise EncodeError(f"array {name!r}: expected one of the codecs {', '.join(CODECS)}, got {tensor.codec!r}")
     if array.dtype.kind not in codec.kinds or (tensor.codec == "f64" and array.dtype.itemsize > 8):
-        raise EncodeError(f"array {name!r}: codec {tensor.codec} does not take dtype {array.dtype}")
+        raise UnfitArrayError(f"array {name!r}: codec {tensor.codec} does not take dtype {array.dtype}")
     if tensor.codec == "f64":
         coded = array
     elif codec.kinds == "iu":
@@ -170,4 +170,4 @@ def _refuse_unless(held: np.ndarray, name: str, tensor: Tensor) -> None:
     if not held.all():
         where = [int(index) for index in np.argwhere(~held)[0]]
         value = tensor.data[tuple(where)]
-        raise EncodeError(f"array {name!r}: codec {tensor.codec} cannot hold {value} at {where}")
+        raise UnfitArrayError(f"array {name!r}: codec {tensor.codec} cannot hold {value} at {where}")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from coordinator.half import ServerHalfError
 from models.methods.api import Exchange, Facts, Method
 from models.spec import RunSpec
 from wire.messages import Ready
-from wire.payload import Sizes
+from wire.payload import Record, Sizes
 
 
 class Prediction(NamedTuple):
@@ -66,12 +67,26 @@ def classes_held(counts: Sequence[int]) -> list[int]:
 
 
 def predict(method: Method, exchange_index: int, facts: Facts, value_dtype: str) -> Prediction:
-    """Predict an exchange, or the evaluation."""
+    """Predict an exchange, or the evaluation.
+
+    Raises:
+        ServerHalfError: the method gives no size for a symbol.
+    """
     exchange = method.exchange(exchange_index)
+    down, up = exchange.downlink_dims(facts), exchange.uplink_dims(facts)
+    where = f"exchange {exchange.name!r}"
     return Prediction(
-        exchange.downlink.sizes(exchange.downlink_dims(facts), value_dtype),
-        exchange.uplink.sizes(exchange.uplink_dims(facts), value_dtype),
+        _sizes(f"{where}: downlink_dims", exchange.downlink, down, value_dtype),
+        _sizes(f"{where}: uplink_dims", exchange.uplink, up, value_dtype),
     )
+
+
+def _sizes(where: str, record: type[Record], dims: Mapping[str, int], value_dtype: str) -> Sizes:
+    try:
+        return record.sizes(dims, value_dtype)
+    except KeyError as error:
+        expected = f"expected the size of every symbol of {record.__name__}"
+        raise ServerHalfError(f"{where}: {expected}, got none of {error}") from None
 
 
 def sure_dims(spec: RunSpec, exchange: Exchange, run: RunFacts, readies: Iterable[Ready]) -> dict[str, int]:

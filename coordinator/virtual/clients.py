@@ -23,6 +23,7 @@ from models.data import ClientParts
 from models.methods import find
 from models.spec import RunSpec
 from wire.encoding import Packed, decode, encode, pack, unpack
+from wire.errors import made_by
 from wire.messages import Evaluation, Ready, Task, Update
 from wire.timing import Timing
 
@@ -218,10 +219,12 @@ class VirtualClients:
     def _finish(self, work: _Work) -> Done:
         """Let a client that has trained hand over its update, and keep its state."""
         client, participant, states, task, attempt, restore_s = work
-        outcome = participant.hand_over(attempt)
-        performed = time.monotonic()
+        with made_by(f"client {client}: uplink of round {task.round}, exchange {attempt.declared.name!r}"):
+            outcome = participant.hand_over(attempt)
+            performed = time.monotonic()
+            packed = pack(outcome.uplink)
         update = Update(task.run, task.round, task.exchange, [Evaluation(*tested) for tested in outcome.evaluations])
-        made = encode(update, pack(outcome.uplink), self._setup.max_message_bytes)
+        made = encode(update, packed, self._setup.max_message_bytes)
         encoded = time.monotonic()
         states.save(task.round, task.exchange, participant.arrays())
         if outcome.features:

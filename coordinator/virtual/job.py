@@ -21,7 +21,7 @@ from models.data import ClientParts
 from models.shared_data import read_shared
 from models.spec import ConfigError
 from wire.encoding import Packed, decode, encode
-from wire.errors import EncodeError
+from wire.errors import EncodeError, UnfitArrayError
 from wire.limits import PIPE_BYTES
 from wire.messages import Message
 from wire.sockets.pipe import ChildPipe
@@ -43,6 +43,8 @@ class Job:
             return
         except ConfigError as error:
             self._send(commands.Failed("setting", str(error)))
+        except UnfitArrayError as error:
+            self._send(commands.Failed("method", str(error)))
         except EncodeError as error:
             self._send(commands.Failed("size", str(error)))
         except CheckpointError as error:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
 from models.methods.api import Method
 from models.registry import installed, resolve
-from models.spec import ConfigError, Section, read_section
+from models.spec import ConfigError, RunSpec, Section, read_section
 
 
 def names() -> list[str]:
@@ -22,11 +22,14 @@ def find(name: str) -> Method:
     """Return a method by its name, or by `package.module:attribute` where it lives elsewhere.
 
     Raises:
-        ConfigError: there is no such method; the nearest name is in the text.
+        ConfigError: there is no such method, and the nearest name is in the text; or its headline rule is none of its.
     """
     found = _of_folder(name) or resolve("method", name, _registered())
     if not isinstance(found, Method):
         raise ConfigError(f"method {name!r} must be a models.methods.api.Method, got {type(found).__name__}")
+    if found.default_rule and found.default_rule not in found.rules:
+        expected = f"one of its rules, {', '.join(found.rules)}" if found.rules else "'', as it has no rules"
+        raise ConfigError(f"method {name!r}: default_rule = {found.default_rule!r}: expected {expected}")
     return found
 
 
@@ -43,6 +46,12 @@ def read_config(method: Method, table: Mapping[str, Any]) -> Section:
         ConfigError: an unknown key or a value out of range.
     """
     return read_section(method.config, table, f"[method] of {method.name}")
+
+
+def notes(spec: RunSpec) -> Sequence[str]:
+    """Return what the method has to say of a run, in lines; see `Method.notes`."""
+    method = find(spec.method)
+    return method.notes(spec, read_config(method, spec.method_config))
 
 
 @lru_cache

@@ -47,6 +47,11 @@ def any_run(spec: RunSpec, config: Any) -> None:
     """Refuse no run."""
 
 
+def no_notes(spec: RunSpec, config: Any) -> Sequence[str]:
+    """Tell of nothing."""
+    return ()
+
+
 @dataclass(frozen=True)
 class Method:
     """A registered method: what daemons, reports, byte prediction and the README's table know of it."""
@@ -70,6 +75,8 @@ class Method:
     """Accuracy rules that need the new global state."""
     check: Callable[[RunSpec, Any], None] = any_run
     """Raises `ConfigError` for a run that the method's settings do not fit; asked before anything is started."""
+    notes: Callable[[RunSpec, Any], Sequence[str]] = field(default=no_notes, kw_only=True)
+    """Lines on what people may not expect of a run with these settings; told by `check-config` and at its start."""
     net: str = ""
     """`module:function` of `(net, spec, config)` that returns the client's net with the method's own layers, if any."""
     public_per_class: int = 0

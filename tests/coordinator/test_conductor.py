@@ -42,6 +42,7 @@ class Desk:
         self.downlink = NOTHING
         self.settled: asyncio.Future[None]
         self.finished: list[rounds.Finish] = []
+        self.noted: list[str] = []
         self.machine = SimpleNamespace(evaluating=False, exchange=0, rules=SimpleNamespace(num_rounds=2))
         half = SimpleNamespace(
             begin=self._begin,
@@ -56,7 +57,7 @@ class Desk:
             standing=Standing(start_classes=frozenset({0, 2}), init_from=ORIGIN, latest_state=NOTHING),
             lines=list,
             put_constants=self._put_constants,
-            display=SimpleNamespace(round_closed=lambda view: self.told.append(view.round)),
+            display=SimpleNamespace(round_closed=lambda view: self.told.append(view.round), note=self.noted.append),
             write_lines=self._write_lines,
             put_num_train=lambda number: None,
             open_exchange=self._open,
@@ -119,6 +120,18 @@ def test_links_are_stored_with_the_first_opening_and_with_every_close_as_of_its_
 
     asyncio.run(play())
     assert desk.up_bytes() == [501, 501, None, 1502]
+
+
+def test_a_downlink_of_other_sizes_than_predicted_is_told_of_once() -> None:
+    desk = Desk()
+
+    async def play() -> None:
+        await desk.exchange(1, 0)
+        await desk.exchange(2, 0)
+
+    asyncio.run(play())
+    told = f"the downlink of round 1, exchange {TWO.exchanges[0].name!r} is not of the sizes that downlink_dims gives: "
+    assert desk.noted == [f"{told}expected fields ['classes', 'means'], got []"]
 
 
 def test_a_failed_round_stores_no_links_so_the_next_opening_does() -> None:

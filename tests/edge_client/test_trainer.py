@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -20,8 +21,9 @@ from edge_client.trainer import device_spec, load_constants, serve
 from models.checkpoint import state_hash
 from models.spec import ConfigError, RunSpec
 from tests.edge_client.session_driver import task
-from wire.encoding import decode, encode, pack
-from wire.limits import PIPE_BYTES
+from tests.pipes import HeldPipe
+from wire.encoding import Frames, encode, pack
+from wire.exit_codes import ExitCode
 from wire.messages import Constant, Message, Ready
 from wire.payload import EMPTY, Payload, Tensor
 
@@ -96,20 +98,14 @@ def test_run_constants_that_are_gone_are_not_waited_for(tmp_path: Path) -> None:
 NOISY = ("method.name=tests.models.frozen_method:METHOD", "privacy.noise_multiplier=4", "data.test_fraction=0")
 
 
-def started(folder: Path, spec: RunSpec, *own: str) -> list[Message]:
-    """Return what a trainer says that is started for this run on a device, and is then told to leave."""
-    plugins = 'client.plugins=["tests.models.frozen_method:METHOD"]'
+def started(folder: Path, spec: RunSpec, *own: str, tasks: Sequence[Frames] = ()) -> list[Message]:
+    """Return what a trainer says that is started for this run on a device, has these tasks, and is told to leave."""
+    plugins = f'client.plugins=["{spec.method}"]'
     settings = load_client(None, ["client.id=a", f"client.dir={folder}", plugins, *own])
     begin = commands.Begin(1, msgspec.to_builtins(spec), [], 1 << 20, msgspec.to_builtins(settings), "")
-    waiting, told = [encode(begin)], list[Any]()
-
-    def receive() -> list[bytes]:
-        if not waiting:
-            raise EOFError
-        return list(map(bytes, waiting.pop()))
-
-    serve(cast("Any", SimpleNamespace(receive=receive, send=told.append)))
-    return [decode(frames, commands.COMMANDS, PIPE_BYTES)[0] for frames in told]
+    pipe = HeldPipe(commands.COMMANDS, encode(begin), *tasks)
+    serve(cast("Any", pipe))
+    return pipe.sent
 
 
 def counts(told: list[Message]) -> list[list[int]]:
@@ -163,3 +159,12 @@ def test_with_noise_new_images_wait_for_the_next_run_and_none_may_be_missing(tmp
     *notes, _ = told = started(tmp_path, spec, *own)
     assert "a/7.png" not in refusal(told)
     assert any("begun with are gone and are left out: a/7.png" in str(note) for note in notes)
+
+
+def test_a_value_that_cannot_travel_is_the_methods_fault_and_no_settings(tmp_path: Path) -> None:
+    spec = spec_of("method.name=tests.models.faulty_method:METHOD", "method.fault=uplink")
+    mean = Tensor("f32", np.ones(spec.model.feature_dim, np.float32))
+    own = ("data.source=npz", save(tmp_path / "mine.npz", 10))
+    told = started(tmp_path, spec, *own, tasks=[encode(task(), pack(Payload({"mean": mean})))])
+    reason = "method faulty: uplink of round 1, exchange 'mean': array 'mean': codec f32 cannot hold nan at [0]"
+    assert told[-1] == commands.Failed(reason, ExitCode.FAILED)

@@ -156,6 +156,14 @@ def _check(spec: RunSpec, config: Config) -> None:
         check_width(config.projection_dim, spec.num_classes)
 
 
+def _notes(spec: RunSpec, config: Config) -> list[str]:
+    """Tell of a run that is too short for an exchange, so that clients only train by themselves."""
+    if not config.pseudo_features or any(interacts(config, round) for round in range(1, spec.num_rounds + 1)):
+        return []
+    schedule = f"first_interaction = {config.first_interaction}, interaction_interval = {config.interaction_interval}"
+    return [f"[method] {schedule}: no round of this run exchanges mixtures, as [run] num_rounds = {spec.num_rounds}"]
+
+
 def _uplink_dims(facts: Facts) -> dict[str, int]:
     if not interacts(facts.config, facts.round):
         return {"C": 0, "G": 0, "D": facts.feature_dim}
@@ -183,6 +191,7 @@ METHODS = (
         server="models.methods.gfpl.server:GfplServer",
         client="models.methods.gfpl.client:GfplClient",
         check=_check,
+        notes=_notes,
         net="models.methods.gfpl.nets:with_projection",
         default_rule="head",
         local_rules=("etf", "head_etf", "own_head", "own_etf", "own_head_etf"),

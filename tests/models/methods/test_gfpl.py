@@ -45,6 +45,25 @@ def test_interaction_rounds(config: dict[str, Any], due: list[int]) -> None:
     assert [round for round in range(1, 31) if interacts(Config(**config), round)] == due
 
 
+@pytest.mark.parametrize(
+    ("config", "num_rounds", "told"),
+    [
+        ({}, 9, ["first_interaction = 10, interaction_interval = 10: no round of this run exchanges mixtures"]),
+        (
+            {"first_interaction": 2, "interaction_interval": 4},
+            3,
+            ["first_interaction = 2, interaction_interval = 4: no"],
+        ),
+        ({}, 10, []),
+        ({"pseudo_features": False}, 9, []),
+    ],
+)
+def test_a_run_too_short_for_an_exchange_is_told_of(config: dict[str, Any], num_rounds: int, told: list[str]) -> None:
+    notes = methods.notes(make_spec("gfpl", method_config=config, num_rounds=num_rounds))
+    assert len(notes) == len(told)
+    assert all(f"[method] {begins}" in note for begins, note in zip(told, notes, strict=True))
+
+
 def federation(labels: dict[str, list[int]] = UNEVEN, feature_dim: int = 6, **config: Any) -> Federation:
     spec = make_spec("gfpl", method_config=config, model=ModelConfig(feature_dim=feature_dim))
     return Federation(spec, {name: make_data(held) for name, held in labels.items()})

@@ -1,3 +1,4 @@
+import dataclasses
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ def test_a_method_may_live_elsewhere() -> None:
 
 ELSEWHERE: Method = methods.default()
 NOT_A_METHOD = 3
+WITHOUT_HEADLINE = dataclasses.replace(methods.default(), default_rule="nope", global_rules=())
 
 
 @pytest.mark.parametrize(
@@ -31,6 +33,10 @@ NOT_A_METHOD = 3
         ("fedprot", "unknown method 'fedprot'; did you mean 'fedproto'"),
         ("tests.models.methods.test_registry:NOT_A_METHOD", r"must be a models\.methods\.api\.Method, got int"),
         ("no_such_package:method", "cannot be imported"),
+        (
+            "tests.models.methods.test_registry:WITHOUT_HEADLINE",
+            "default_rule = 'nope': expected one of its rules, head, local_prototype$",
+        ),
     ],
 )
 def test_what_is_no_method_is_refused_in_words(name: str, text: str) -> None:

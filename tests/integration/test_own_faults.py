@@ -1,0 +1,61 @@
+"""Faults of a researcher's own method: each ends the run as one of the method, in words that name its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from coordinator import cli
+from tests.integration.simulated import settings, simulated_here
+from wire.exit_codes import ExitCode
+
+
+def reason_of(fault: str, folder: Path, *more: str) -> str:
+    """Return how a run of a method with this fault ends, whose folder stays."""
+    pytest.importorskip("sklearn")
+    own = ("method.name=tests.models.faulty_method:METHOD", f"method.fault={fault}", *more)
+    reason = simulated_here(folder / "run", settings(*own), ExitCode.FAILED)["reason"]
+    assert isinstance(reason, str)
+    return reason
+
+
+@pytest.mark.parametrize(
+    ("fault", "whose"),
+    [
+        ("uplink", "client client-00: uplink of round 1, exchange 'mean'"),
+        ("downlink", "downlink of round 1, exchange 'mean'"),
+    ],
+)
+def test_a_value_that_cannot_travel_is_the_methods_fault(fault: str, whose: str, tmp_path: Path) -> None:
+    told = f"method faulty: {whose}: array 'mean': codec f32 cannot hold nan at [0]"
+    assert reason_of(fault, tmp_path) == told
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        ("metrics", "aggregate of exchange 'mean' returned None: expected a mapping of metrics to log, {} for none"),
+        ("uplink_dims", "exchange 'mean': uplink_dims: expected the size of every symbol of Mean, got none of 'D'"),
+        ("downlink_dims", "exchange 'mean': downlink_dims: expected the size of every symbol of Mean, got none of 'D'"),
+    ],
+)
+def test_what_is_lacking_is_named_with_its_place(fault: str, told: str, tmp_path: Path) -> None:
+    assert reason_of(fault, tmp_path) == f"method faulty: {told}"
+
+
+def test_so_is_one_of_the_global_state(tmp_path: Path) -> None:
+    whose = "global state after round 1, exchange 'mean'"
+    told = f"method faulty: {whose}: array 'mean': codec f32 cannot hold inf at [0]"
+    assert reason_of("state", tmp_path) == told
+
+
+def test_what_a_method_notes_of_a_run_is_told_beforehand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = "the fault is 'metrics' in 2 rounds"
+    reason_of("metrics", tmp_path)
+    (log,) = tmp_path.glob("run/*/log.txt")
+    assert told in log.read_text().splitlines()[0]
+    capsys.readouterr()
+    own = settings("method.name=tests.models.faulty_method:METHOD", "method.fault=metrics")
+    assert cli.main(["check-config", *own]) == ExitCode.FINISHED
+    assert capsys.readouterr().err == f"coordinator: {told}\n"
