@@ -70,6 +70,7 @@ class Conductor:
         }
         self._has_stored_links = False
         self._untold: list[int] = []
+        self._unlooked: Sequence[str] = ()
         self._unpredicted: set[str] = set()
         self._telling = Delay(TELL_WITHIN_S, self._tell)
         self._obedience: dict[type[Any], Callable[[Any], Awaitable[None]]] = {
@@ -217,22 +218,25 @@ class Conductor:
             self._check_sizes(downlink, instruction.cohort)
         self.exchange = OpenExchange(instruction.round, instruction.exchange, self.declared(), downlink)
         self._ledger.exchange_opened(instruction.round, instruction.exchange, instruction.cohort, self._now())
-        self._tell_unpredicted(instruction.cohort)
+        self._unlooked = instruction.cohort[:1]
         await self._record.open_exchange(instruction, downlink, self._links_at_opening())
         reach("exchange.opened")
 
-    def _tell_unpredicted(self, cohort: Sequence[str]) -> None:
-        """Say, once of an exchange, that its downlink is not what the method predicts for the first client."""
-        declared, downlink = self.declared(), self.exchange.downlink
-        if not cohort or declared.name in self._unpredicted:
-            return
-        dims = declared.downlink_dims(self._ledger.facts(cohort[0]))
-        try:
-            declared.downlink.check_forms(downlink.forms, downlink.scalars, dims)
-        except WireError as error:
-            self._unpredicted.add(declared.name)
-            where = f"round {self.exchange.round}, exchange {declared.name!r}"
-            self._record.display.note(f"the downlink of {where} is not of the sizes that downlink_dims gives: {error}")
+    def _tell_unpredicted(self) -> None:
+        """Say, once of an exchange, that the downlink just sent is not of the sizes predicted for the first client."""
+        clients, self._unlooked = self._unlooked, ()
+        for client in clients:
+            declared, downlink = self.exchange.declared, self.exchange.downlink
+            if declared.name in self._unpredicted:
+                return
+            try:
+                dims = declared.downlink_dims(self._ledger.facts(client))
+                declared.downlink.check_forms(downlink.forms, downlink.scalars, dims)
+            except WireError as error:
+                self._unpredicted.add(declared.name)
+                where = f"round {self.exchange.round}, exchange {declared.name!r}"
+                told = f"the downlink of {where} is not of the sizes that downlink_dims gives: {error}"
+                self._record.display.note(told)
 
     def _links_at_opening(self) -> StoredLinks | None:
         """Return what the kernel has counted, None if the exchange before has stored it as it was closed."""
@@ -296,6 +300,7 @@ class Conductor:
         """Tell people of what was closed; clients come first."""
         self._telling.end()
         self._record.write_lines()
+        self._tell_unpredicted()
         while self._untold:
             self._record.display.round_closed(self._ledger.headline(self._untold.pop(0)))
 

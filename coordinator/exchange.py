@@ -32,7 +32,7 @@ class OpenExchange:
         self.index = index
         self.downlink = downlink
         self.accepted: dict[str, Accepted] = {}
-        self._declared = declared
+        self.declared = declared
 
     def misfit(
         self,
@@ -52,11 +52,11 @@ class OpenExchange:
             classes: the label map, whose names are told.
         """
         try:
-            record = self._declared.uplink
+            record = self.declared.uplink
             record.check_forms(packed.forms, packed.scalars, dims)  # before any array takes memory
             check(record.from_payload(unpack(packed), dims, digests, classes))
         except WireError as error:
-            return f"exchange {self._declared.name!r}: {error}"[:MAX_TOLD]
+            return f"exchange {self.declared.name!r}: {error}"[:MAX_TOLD]
         return None
 
     def accept(self, client: str, num_train: int, packed: Packed) -> None:

@@ -126,8 +126,9 @@ def test_a_downlink_of_other_sizes_than_predicted_is_told_of_once() -> None:
     desk = Desk()
 
     async def play() -> None:
-        await desk.exchange(1, 0)
-        await desk.exchange(2, 0)
+        for round in (1, 2):
+            await desk.exchange(round, 0)
+            await desk.conductor.drain()
 
     asyncio.run(play())
     told = f"the downlink of round 1, exchange {TWO.exchanges[0].name!r} is not of the sizes that downlink_dims gives: "
