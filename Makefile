@@ -5,6 +5,9 @@ BIN := .venv/bin
 STAMP := .venv/.up-to-date
 IN_PARALLEL := -n 3 --dist worksteal
 
+# Tests start processes by the hundred: what those import is compiled once, whatever the environment says.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-slow test-install chaos lint bench bench-limits bench-papers bench-peers fuzz dist
 

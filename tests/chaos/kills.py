@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,13 +31,14 @@ class Kill:
     count: int = 1
 
 
-def points(kind: str) -> list[str]:
+@functools.cache
+def points(kind: str) -> tuple[str, ...]:
     """Return the failure points of a kind of process, `coordinator`, `aggregator`, `client` or `trainer`."""
     found = []
     for module in modules():
         if kind in _kinds(module.short_path):
             found += list(_points_in(module.tree))
-    return sorted(found)
+    return tuple(sorted(found))
 
 
 def draw_kills(seed: int, num_clients: int) -> list[Kill]:
