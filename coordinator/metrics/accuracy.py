@@ -76,18 +76,12 @@ class Accuracies:
         best_round = max(values, key=lambda round: values[round])
         return Peak(values[best_round], best_round, values[max(values)])
 
-    def latest(self, rule: str, round: int, base: int) -> float | None:
-        """Return the accuracy of a rule in this round, or in the last one before that has any."""
+    def latest(self, rule: str, round: int, base: int) -> tuple[int, Total] | None:
+        """Return this round and what a rule has come to in it, or that of the last one before that has any."""
         settled = reversed(self._totals.get(rule, {}).items())  # they were settled in their order
         found = dict(itertools.islice((item for item in settled if item[0] <= round), 1))
         found |= {booked: total for booked, total in self._pending_totals(rule, base) if booked <= round}
-        return found[max(found)].weighted if found else None
-
-    def latest_round(self, rule: str, round: int, base: int) -> int:
-        """Return the round that `latest` is of, 0 where that is None."""
-        settled = next((booked for booked in reversed(self._totals.get(rule, {})) if booked <= round), 0)
-        pending = [booked for booked, _ in self._pending_totals(rule, base) if booked <= round]
-        return max(pending, default=settled)
+        return (max(found), found[max(found)]) if found else None
 
     def num_clients(self, rule: str, base: int) -> dict[str, int | None]:
         """Return how many clients have tested the best round of a rule and the last, by the names of `peak`."""

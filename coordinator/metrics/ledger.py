@@ -245,8 +245,9 @@ class Ledger:
         if round not in self._rounds:
             raise LookupError(f"no round {round} has been closed")
         latest = {rule: self._accuracies.latest(rule, round, self._base) for rule in self._method.rules}
-        accuracy = {rule: share for rule, share in latest.items() if share is not None}
-        tested = {rule: self._accuracies.latest_round(rule, round, self._base) for rule in accuracy}
+        found = {rule: each for rule, each in latest.items() if each is not None}
+        accuracy = {rule: total.weighted for rule, (_, total) in found.items()}
+        tested = {rule: tested_round for rule, (tested_round, _) in found.items()}
         return RoundView.of(self._rounds[round], self._spec.num_rounds, accuracy, tested)
 
     def summary(
