@@ -37,8 +37,9 @@ class HgpServer(Server):
         return constant(weights_digest(self.spec.model.weights))
 
     def configure(self, round: int, exchange: str) -> Record:
-        """Return prompt and head, empty before the first average."""
-        return Downlink(self._parameters, self._buffers, self._head_SH)
+        """Return prompt and head, empty before the first average; what another run has left may know later tasks."""
+        seen = self._plan.classes_seen(self._plan.task_of(round))
+        return Downlink(self._parameters, self._buffers, self._head_SH[: seen.stop])
 
     def aggregate(self, round: int, exchange: str, updates: Iterator[Update]) -> Mapping[str, float]:
         """Average prompt and head by train samples, take up the new Gaussians, and rebalance the head."""

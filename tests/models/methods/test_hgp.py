@@ -73,6 +73,16 @@ def test_predicted_sizes_are_the_measured_ones_in_every_round() -> None:
                 assert (exchanged.downlink.sizes, exchanged.uplinks[client].sizes) == (down, up), (number, client)
 
 
+def test_of_a_head_that_knows_later_tasks_the_rows_seen_so_far_are_sent() -> None:
+    known, run = federation(), federation()
+    for number in (1, 2, 3, 4):
+        known.round(number)
+    run.server.load(known.server.arrays())
+    sent = [run.server.configure(number, "prompt").to_payload().arrays["head"] for number in (1, 3)]
+    assert [len(head) for head in sent] == [2, 4]
+    assert (sent[0] == sent[1][:2]).all()
+
+
 def test_the_papers_sizes_of_vit_b_16() -> None:
     import torch
 
