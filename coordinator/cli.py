@@ -183,11 +183,11 @@ def _simulate(args: argparse.Namespace) -> int:
 def _check_config(args: argparse.Namespace) -> int:
     config, _ = _load(args.config, args.set)
 
-    from models import methods
+    from coordinator.notes import run_notes
     from models.data import dataset_classes
 
     spec = config.spec("", dataset_classes(config.data))
-    for told in [*config.modules_not_here(), *config.unused_keys(), *methods.notes(spec)]:
+    for told in [*config.modules_not_here(), *run_notes(config, spec)]:
         print(f"coordinator: {told}", file=sys.stderr)
     print(config.to_toml(), end="")
     return ExitCode.FINISHED

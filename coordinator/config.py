@@ -14,9 +14,9 @@ from coordinator.report.forms import AUTOMATIC
 from coordinator.round_rules import RoundRules
 from coordinator.virtual.section import SimulationSection
 from models import methods
-from models.data import DATASETS, WITHOUT_FILES
+from models.data import DATASETS
 from models.methods.api import Method
-from models.nets import NET_KEYS, NET_NAMES
+from models.nets import NET_NAMES
 from models.nets.frozen_backbone import check_file
 from models.partition import PARTITIONS
 from models.privacy import check_noise
@@ -215,20 +215,6 @@ class RunConfig(Section, frozen=True):
         named += [("[model] name", self.model.name), *(("[model] names", name) for name in self.model.names)]
         told = "there is no such module here; loopback, simulate and every device need it"
         return [f"{key} = {name!r}: {told}" for key, name in named if not is_here(name)]
-
-    def unused_keys(self) -> list[str]:
-        """Return a line for each key that is set and that neither the data set nor any net of the run has."""
-        nets = self.model.names or [self.model.name]
-        used = {key for name in nets for key in NET_KEYS.get(name, ())}
-        others = (
-            {key for keys in NET_KEYS.values() for key in keys} if all(name in NET_NAMES for name in nets) else set()
-        )
-        default = ModelConfig()
-        unused = [key for key in sorted(others - used) if getattr(self.model, key) != getattr(default, key)]
-        told = [f"[model] {key} = {getattr(self.model, key)!r}: not used by {' or '.join(nets)}" for key in unused]
-        if self.data.root and self.data.dataset in WITHOUT_FILES:
-            told.append(f"[data] root = {self.data.root!r}: not used by {self.data.dataset}")
-        return told
 
     def to_toml(self) -> str:
         """Return the whole config as TOML; `load` reads the same config from it."""

@@ -35,6 +35,7 @@ from coordinator.metrics.links import Links
 from coordinator.metrics.meter import Meter
 from coordinator.metrics.tally import Report
 from coordinator.misfits import Misfits
+from coordinator.notes import run_notes
 from coordinator.rounds import Rounds
 from coordinator.server_half import ServerHalf, Spare
 from coordinator.store.record import RunRecord
@@ -144,7 +145,7 @@ class Coordinator:
         if self._record.standing.constants is not None:
             self._display.note(f"the run goes on in round {self._rounds.round}, exchange {self._rounds.exchange}")
         self._display.note(f"listening on {self._door.address}")
-        for told in methods.notes(self._spec):
+        for told in run_notes(self._config, self._spec):
             self._display.note(told)
         self._systemd.ready(self._loop)
         waiting = tell_waiting(self._rounds, self._lobby, self._display.note, self._put_presence)

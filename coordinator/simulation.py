@@ -24,6 +24,7 @@ from coordinator.loopback_clients import client_names
 from coordinator.metrics.ledger import Cost, Ledger
 from coordinator.metrics.tally import Report
 from coordinator.misfits import Misfits
+from coordinator.notes import run_notes
 from coordinator.own_half import OwnHalf
 from coordinator.rounds import Rounds
 from coordinator.store.record import RunRecord
@@ -96,7 +97,7 @@ class Simulation:
     async def run(self) -> ExitCode:
         """Simulate the run to its end, or until it is interrupted."""
         self._record.attach(self._on_store_failed)
-        for told in methods.notes(self._spec):
+        for told in run_notes(self._config, self._spec):
             self._record.display.note(told)
         try:
             await self._make_clients()

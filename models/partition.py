@@ -28,6 +28,18 @@ PARTITIONS = {
 }
 """Where each partition is."""
 
+PARTITION_KEYS = {
+    "iid": (),
+    "dirichlet": ("alpha",),
+    "pathological": ("classes_per_client",),
+    "shard": ("shards_per_client",),
+    "w-way-s-shot": ("ways", "ways_half_range", "shots", "shots_half_range", "test_shots"),
+    "sample-dirichlet": ("alpha",),
+    "fedgen-dirichlet": ("alpha", "ratio"),
+    "indices": ("indices",),
+}
+"""The keys of `[data]` that not all partitions have."""
+
 
 class Labels(NamedTuple):
     """What a partition sees of a data set: the label of each row, and which rows are the test set apart, if any."""

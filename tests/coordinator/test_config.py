@@ -257,10 +257,6 @@ def test_sizes_that_fit_into_no_memory_are_refused(key: str) -> None:
         load(None, [f"{key}=1000000000000"])
 
 
-def test_keys_of_own_nets_are_theirs_to_use() -> None:
-    assert load(None, ["model.name=own.net:Net", "model.weights=/x"]).unused_keys() == []
-
-
 def test_a_mean_that_is_no_number_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"\[data\]: mean = \[nan\]: expected `float` >= "):
         load(None, ["data.mean=[nan]"])

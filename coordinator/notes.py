@@ -1,0 +1,62 @@
+"""What is worth saying of a run before it begins: settings that nothing goes by, and what its method has to say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from coordinator.config import RunConfig
+from models import methods
+from models.data import WITHOUT_FILES
+from models.nets import NET_KEYS, NET_NAMES
+from models.partition import PARTITION_KEYS, PARTITIONS
+from models.spec import RunSpec
+
+
+def run_notes(config: RunConfig, spec: RunSpec) -> list[str]:
+    """Return lines for people."""
+    return [*unused_keys(config), *methods.notes(spec)]
+
+
+def unused_keys(config: RunConfig) -> list[str]:
+    """Return a line for each key that differs from its default and that the run does not use, where that is sure."""
+    return [*_of_nets(config), *_of_data(config), *_of_training(config), *_of_privacy(config)]
+
+
+def _of_nets(config: RunConfig) -> Iterator[str]:
+    names = config.model.names or [config.model.name]
+    if all(name in NET_NAMES for name in names):
+        used = {key for name in names for key in NET_KEYS.get(name, ())}
+        others = {key for keys in NET_KEYS.values() for key in keys} - used
+        yield from _set_for_nothing("model", config.model, others, " or ".join(names))
+
+
+def _of_data(config: RunConfig) -> Iterator[str]:
+    data = config.data
+    if data.dataset in WITHOUT_FILES:
+        yield from _set_for_nothing("data", data, ["root"], data.dataset)
+    if data.partition in PARTITIONS:
+        others = {key for keys in PARTITION_KEYS.values() for key in keys} - {*PARTITION_KEYS[data.partition]}
+        yield from _set_for_nothing("data", data, others, f"partition = {data.partition!r}")
+
+
+def _of_training(config: RunConfig) -> Iterator[str]:
+    training = config.training
+    if training.optimizer != "sgd":
+        yield from _set_for_nothing("training", training, ["momentum"], f"optimizer = {training.optimizer!r}")
+    if training.local_steps:
+        yield from _set_for_nothing("training", training, ["local_epochs"], f"local_steps = {training.local_steps}")
+
+
+def _of_privacy(config: RunConfig) -> Iterator[str]:
+    if not config.privacy.adds_noise:
+        yield from _set_for_nothing("privacy", config.privacy, ["clip_norm", "delta"], "noise_multiplier = 0")
+
+
+def _set_for_nothing(table: str, section: msgspec.Struct, keys: Iterable[str], by: str) -> Iterator[str]:
+    default = type(section)()
+    for key in sorted(keys):
+        value = getattr(section, key)
+        if value != getattr(default, key):
+            yield f"[{table}] {key} = {value!r}: not used by {by}"

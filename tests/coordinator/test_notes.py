@@ -1,0 +1,43 @@
+"""What is told of settings that nothing of a run goes by."""
+
+import pytest
+
+from coordinator.config import load
+from coordinator.notes import unused_keys
+from models.partition import PARTITION_KEYS, PARTITIONS
+from models.spec import DataConfig
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ("model.weights=/x", "[model] weights = '/x': not used by cnn"),
+        ("data.root=/x", "[data] root = '/x': not used by digits"),
+        ("data.partition=iid data.alpha=0.1", "[data] alpha = 0.1: not used by partition = 'iid'"),
+        ("data.classes_per_client=3", "[data] classes_per_client = 3: not used by partition = 'dirichlet'"),
+        ("training.optimizer=adam training.momentum=0.5", "[training] momentum = 0.5: not used by optimizer = 'adam'"),
+        ("training.local_steps=7 training.local_epochs=3", "[training] local_epochs = 3: not used by local_steps = 7"),
+        ("privacy.delta=1e-6", "[privacy] delta = 1e-06: not used by noise_multiplier = 0"),
+    ],
+)
+def test_a_setting_that_nothing_goes_by_is_told(settings: str, told: str) -> None:
+    assert unused_keys(load(None, settings.split())) == [told]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "",
+        "model.name=own.net:Net model.weights=/x",
+        "data.partition=own.parts:split data.alpha=0.1 data.ways=5",
+        "data.partition=fedgen-dirichlet data.alpha=0.1 data.ratio=0.25",
+        "training.optimizer=adam training.local_steps=7",
+    ],
+)
+def test_what_is_used_or_may_be_is_not(settings: str) -> None:
+    assert unused_keys(load(None, settings.split())) == []
+
+
+def test_every_partition_says_which_keys_are_its_own() -> None:
+    assert PARTITION_KEYS.keys() == PARTITIONS.keys()
+    assert {key for keys in PARTITION_KEYS.values() for key in keys} <= set(DataConfig.__struct_fields__)
