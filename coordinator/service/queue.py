@@ -27,6 +27,8 @@ RUNS = "runs"
 """In a service's folder: where its run folders are."""
 
 
+ANEW = "; without the file a queue is begun anew, and the runs in the folder are told"
+
 MOST_RUNS = 200
 """So many are listed or named at once, the last ones."""
 
@@ -119,7 +121,7 @@ class Queue:
 
     def _read(self) -> list[Entry]:
         try:
-            return read_json(self._path, list[Entry], "the queue of a service")
+            return read_json(self._path, list[Entry], "the queue of a service", ANEW)
         except FileNotFoundError:
             return []
 
