@@ -24,7 +24,7 @@ from edge_client.keys import Keys
 from edge_client.leftovers import constants_left, prune
 from edge_client.limits import limit, told_of_lack
 from edge_client.link import Link
-from edge_client.local_state import client_folder, held_digests
+from edge_client.local_state import Acquaintance, client_folder, held_digests, lock_folder
 from edge_client.meter import Meter
 from edge_client.schedule import Schedule
 from edge_client.sensors import find_sensors, told_of
@@ -62,7 +62,8 @@ class ClientApp:
         self._keys = keys
         self._folder = client_folder(config)
         self._incarnation = int.from_bytes(os.urandom(7), "big")
-        self._session = Session(self._incarnation, once)
+        self._acquaintance = Acquaintance(self._folder, keys[1] if keys else "")
+        self._session = Session(self._incarnation, once, self._acquaintance.was_let_in)
         self._systemd = ServiceManager()
         self._context = Context(io_threads=1)
         self._dealer: Dealer | None = None
@@ -244,6 +245,8 @@ class ClientApp:
         self._incoming = []
         if isinstance(message, Welcome) or (isinstance(message, Standby) and not message.run_id):
             self._meter.answered()
+        if isinstance(message, Welcome | Standby):
+            self._acquaintance.let_in()
 
     def _send(self, message: Message) -> None:
         if isinstance(message, Ping):
@@ -380,10 +383,16 @@ class ClientApp:
 
 
 def run(config: ClientConfig, config_folder: Path, keys: Keys | None, once: bool, lifeline: int | None) -> ExitCode:
-    """Run the client daemon and return its exit code."""
+    """Run the client daemon and return its exit code.
+
+    Raises:
+        ConfigError: its folder cannot be written to, or another client works there.
+    """
     folder = client_folder(config)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        os.close(lock_folder(folder))
+    except ConfigError:
+        raise
     except (OSError, ValueError) as error:
         raise ConfigError(f"[client] dir: expected a folder to write to, {folder} is none: {error}") from None
     return run_daemon(ClientApp(config, config_folder, keys, once).run(lifeline))

@@ -29,10 +29,11 @@ class Due(Enum):
 
 
 class LinkClock:
-    """Where the link is and since when. Times are monotonic seconds."""
+    """Where the link is and since when, and whether it was ever up. Times are monotonic seconds."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, was_up: bool = False) -> None:
         self.state = Link.DOWN
+        self.was_up = was_up
         self.heartbeat_s = 0.0
         self.why_down = ""
         self._reasons: set[str] = set()
@@ -70,7 +71,7 @@ class LinkClock:
 
     def up(self, heartbeat_s: float, at: float) -> None:
         """The coordinator has let us in, and wants to hear something so often."""
-        self.state = Link.UP
+        self.state, self.was_up = Link.UP, True
         self._backoff.reset()
         self._reasons.clear()
         self._num_broken_off = 0

@@ -6,6 +6,7 @@ noise those of the whole run, so that an attempt that is repeated after a kill h
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import re
@@ -84,6 +85,22 @@ def own_secret(folder: Path) -> bytes:
         expected = f"expected {_SECRET_BYTES} bytes, got {len(secret)}; without the file a new secret is made"
         raise ConfigError(f"{path}: {expected}")
     return secret
+
+
+class Acquaintance:
+    """Whether the coordinator with this public key has ever let the client of this folder in; "" is nobody's key."""
+
+    def __init__(self, folder: Path, server_key: str) -> None:
+        self._path = folder / "let_in_by"
+        self._server_key = server_key
+        self.was_let_in = self._path.is_file() and self._path.read_bytes() == server_key.encode()
+
+    def let_in(self) -> None:
+        """Remember that it has; where that cannot be written, it is learned again."""
+        if self._server_key and not self.was_let_in:
+            self.was_let_in = True
+            with contextlib.suppress(OSError):
+                self._path.write_bytes(self._server_key.encode())
 
 
 class ConstantShelf:

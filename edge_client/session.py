@@ -23,8 +23,8 @@ announced other samples with the task at hand, as an uplink is measured by what 
 exchange was open, it goes out once more when its task comes. A task that comes while another is worked on replaces it;
 the same task again changes nothing else. A welcome to another run drops all work. A permanent refusal ends the client,
 and so does a link that the coordinator will not have. One that has another key than the expected one cannot even say
-so: it breaks off the handshake, which ends the client if it happens MAX_BROKEN_OFF times in a row. So does a trainer
-that cannot go on.
+so: it breaks off the handshake, which ends a client that was never let in if it happens MAX_BROKEN_OFF times in a row;
+for one that was, that is the network. A trainer that cannot go on ends the client, too.
 
 A coordinator that says `Standby` serves run after run. Its link stays UP without a run, at the end of one and where the
 client cannot take part in one: that is declined, and the client waits for the next (but for `once`).
@@ -100,7 +100,11 @@ OF_ONE_RUN = (
 """Permanent refusals that say nothing of other runs."""
 
 MAX_BROKEN_OFF = 3
-"""So many handshakes in a row that the coordinator breaks off mean that it has another key."""
+"""So many handshakes in a row that the coordinator breaks off mean that it has another key, if it never let us in."""
+
+BY_NETWORK = "the network cuts it, or the coordinator, which has let this client in before, has other keys by now"
+
+NO_WELCOME = "no welcome from the coordinator (`edge-client doctor` says who listens there)"
 
 MAX_TRAINER_RESTARTS = 3
 """A trainer that dies more often than this within one task ends the client."""
@@ -109,8 +113,9 @@ MAX_TRAINER_RESTARTS = 3
 class Session:
     """The state machine. `handle` takes one event and returns what is to be done, in order."""
 
-    def __init__(self, seed: int, once: bool) -> None:
-        self._link = LinkClock(seed)
+    def __init__(self, seed: int, once: bool, was_let_in: bool = False) -> None:
+        """Begin without a run; `was_let_in` says that this coordinator has let the client in before."""
+        self._link = LinkClock(seed, was_let_in)
         self.work = Work.NONE
         self.once = once
         self.run = 0
@@ -189,7 +194,7 @@ class Session:
         if due is Due.PING:
             self._link.beat(self.heartbeat_s, at)
             return [self._ping()]
-        late = {Due.WELCOME: "no welcome from the coordinator", Due.WORD: "the coordinator is silent"}
+        late = {Due.WELCOME: NO_WELCOME, Due.WORD: "the coordinator is silent"}
         return self._down(late[due], at) if due is not None else []
 
     def _on_moved(self, event: Moved) -> Iterable[Instruction]:
@@ -216,8 +221,12 @@ class Session:
         num_broken_off = self._link.count_broken_off(event.broken_off)
         if num_broken_off < MAX_BROKEN_OFF:
             return self._down(event.reason, event.at)
+        if self._link.was_up:
+            return self._down(f"{event.reason} again and again: {BY_NETWORK}", event.at)
         told = "expected a coordinator with the secret key to [coordinator] public_key, got one with another"
-        return [Exit(ExitCode.REFUSED, f"{event.reason} {num_broken_off} times: {told}")]
+        return [
+            Exit(ExitCode.REFUSED, f"{event.reason} {num_broken_off} times: {told}, or a network that cuts connections")
+        ]
 
     def _on_link_refused(self, event: LinkRefused) -> Iterable[Instruction]:
         return [Exit(ExitCode.REFUSED, event.reason)]

@@ -145,7 +145,8 @@ def _unanswered(error: UnansweredError) -> Finding:
         advice = "on the coordinator, run what `edge-client keys init` prints here"
         return Finding("enrolment", told, advice, ExitCode.REFUSED)
     if error.end is LinkEnd.BROKEN_OFF:
-        advice = "set [coordinator] public_key to what `coordinator keys init` prints there"
+        advice = "set [coordinator] public_key to what `coordinator keys init` prints there, if that is another one; "
+        advice += "if it is not, a network in between cuts connections: try again"
         return Finding("enrolment", told, advice, ExitCode.REFUSED)
     advice = "look at the coordinator's log; one that speaks a protocol older than 1.3 cannot be measured"
     return Finding("soundings", str(error), advice, ExitCode.BAD_CONFIG)

@@ -9,6 +9,7 @@ import pytest
 
 from edge_client.config import load
 from edge_client.local_state import (
+    Acquaintance,
     ConstantShelf,
     RoundSamples,
     SampleFile,
@@ -86,6 +87,19 @@ def test_who_comes_next_waits_for_a_process_that_leaves(tmp_path: Path) -> None:
     leaving = lock_folder(tmp_path)
     threading.Timer(0.1, os.close, [leaving]).start()
     os.close(lock_folder(tmp_path))
+
+
+def test_a_client_knows_the_coordinator_that_has_let_it_in(tmp_path: Path) -> None:
+    key, other = "a" * 64, "b" * 64
+    assert not Acquaintance(tmp_path, key).was_let_in
+    Acquaintance(tmp_path, key).let_in()
+    assert (Acquaintance(tmp_path, key).was_let_in, Acquaintance(tmp_path, other).was_let_in) == (True, False)
+
+
+def test_without_keys_there_is_nobody_to_know(tmp_path: Path) -> None:
+    Acquaintance(tmp_path, "").let_in()
+    assert not list(tmp_path.iterdir())
+    assert not Acquaintance(tmp_path / "read-only", "c").was_let_in
 
 
 def test_a_client_makes_its_secret_once_and_for_itself(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from edge_client.link import JOIN_S, Link
 from edge_client.reconnect import MAX_DELAY_S
-from edge_client.session import MAX_BROKEN_OFF
+from edge_client.session import MAX_BROKEN_OFF, NO_WELCOME, Session
 from edge_client.session_events import (
     CloseLink,
     DropUplink,
@@ -96,7 +96,7 @@ def test_a_welcome_that_does_not_come_is_not_waited_for() -> None:
     client = Client()
     client.feed(Ticked)
     assert client.tick(JOIN_S - 0.001) == []
-    text = "no welcome from the coordinator; trying again, at most every 20 s"
+    text = f"{NO_WELCOME}; trying again, at most every 20 s"
     assert client.tick(JOIN_S) == [CloseLink(), Say(text)]
 
 
@@ -149,7 +149,7 @@ def test_a_lost_link_is_told_once_for_each_kind_of_reason() -> None:
         client.tick()
         told += lines(client.tick())
         client.tick()
-    assert [text.partition(";")[0] for text in told] == ["nobody listens", "no welcome from the coordinator"]
+    assert [text.partition(";")[0] for text in told] == ["nobody listens", NO_WELCOME]
 
 
 def test_after_a_welcome_reasons_are_told_again() -> None:
@@ -227,6 +227,28 @@ def test_one_that_was_only_restarted_does_not_end_the_client() -> None:
     client.cut()
     client.tick()
     assert not any(isinstance(instruction, Exit) for instruction in broken_off(client))
+
+
+def test_they_do_not_once_the_coordinator_has_let_the_client_in() -> None:
+    client = Client()
+    client.feed(Ticked)
+    client.hear(welcome())
+    client.cut()
+    client.tick()
+    told = [instruction for _ in range(3 * MAX_BROKEN_OFF) for instruction in broken_off(client)]
+    assert not any(isinstance(instruction, Exit) for instruction in told)
+    says = [instruction.text for instruction in told if isinstance(instruction, Say)]
+    assert len(says) == 2
+    assert says[1].startswith("broken off again and again: the network cuts it, or the coordinator")
+
+
+def test_nor_where_it_has_in_an_earlier_life() -> None:
+    session = Session(1, once=False, was_let_in=True)
+    session.handle(Ticked(0.0))
+    for number in range(3 * MAX_BROKEN_OFF):
+        found = session.handle(LinkLost("broken off", 100.0 * number, broken_off=True))
+        assert not any(isinstance(instruction, Exit) for instruction in found)
+        session.handle(Ticked(100.0 * number + 50))
 
 
 def test_a_client_gives_up_a_slow_handshake_before_the_coordinator_breaks_it_off() -> None:

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from edge_client.link import Link
+from edge_client.session import NO_WELCOME
 from edge_client.session_events import (
     DropUplink,
     HaltTrainer,
@@ -138,7 +139,7 @@ def test_a_dead_coordinator_is_told_of_every_30_s_with_the_last_reason() -> None
     client = Client().prepare()
     client.at = 100.0
     client.cut("nobody listens")
-    silent = "no welcome from the coordinator"
+    silent = NO_WELCOME
     (_, first), *others = notes(client, 160.0)
     assert first == f"{silent}; trying again, at most every 20 s"
     assert others == [
