@@ -37,6 +37,8 @@ def limit(pid: int, limits: LimitsSection) -> None:
 
 def error_in_words(error: Exception, memory_mib: int) -> str:
     """Return an error for people; if it is for want of memory, with the limit that there is on it."""
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.filename}: {error.strerror}"
     told = f"{type(error).__name__}: {error}"
     return told_of_lack(told, memory_mib) or told
 

@@ -9,12 +9,14 @@ again.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -53,6 +55,12 @@ from wire.timing import Timing
 
 PROGRESS_EVERY_S = 1.0
 """Progress is reported at most this often."""
+
+
+SPACE_AGAIN_S = 2.0
+"""How often a full disk is tried again."""
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class TaskAbandonedError(Exception):
@@ -143,25 +151,31 @@ class Trainer:
         reach("task.taken")
         made: Frames | None = self._states.load_uplink(task.round, task.exchange)
         if made is None:
-            started = time.monotonic()
-            self._participant.take_gpu_peak_bytes()
-            self._take_samples(task.round)
-            self._participant.load(self._states.begin(task.round, task.exchange, task.kept))
-            if self._participant.has_state and self._states.lack:
-                self._tell([self._states.lack])
-                self._announce(task.kept)
-            restore_s = time.monotonic() - started
-            exchange = self._method.exchange(task.exchange).name
-            with made_by(f"method {self._method.name}: uplink of round {task.round}, exchange {exchange!r}"):
-                try:
-                    outcome = self._participant.perform(
-                        task.round, task.exchange, task.base, downlink, self._progress(task)
-                    )
-                except TaskAbandonedError:
-                    return
-                made = self._finish(task, outcome, restore_s)
+            try:
+                made = self._made(task, downlink)
+            except TaskAbandonedError:
+                return
         self._pipe.send(made)
         reach("uplink.handed")
+
+    def _made(self, task: Task, downlink: Payload) -> Frames:
+        """Do one task and return its uplink, which is on disk by then.
+
+        Raises:
+            TaskAbandonedError: another command waits.
+        """
+        started = time.monotonic()
+        self._participant.take_gpu_peak_bytes()
+        self._take_samples(task.round)
+        self._participant.load(self._states.begin(task.round, task.exchange, task.kept))
+        if self._participant.has_state and self._states.lack:
+            self._tell([self._states.lack])
+            self._announce(task.kept)
+        restore_s = time.monotonic() - started
+        exchange = self._method.exchange(task.exchange).name
+        with made_by(f"method {self._method.name}: uplink of round {task.round}, exchange {exchange!r}"):
+            outcome = self._participant.perform(task.round, task.exchange, task.base, downlink, self._progress(task))
+            return self._finish(task, outcome, restore_s)
 
     def _hold_to_first_start(self, secret: bytes) -> None:
         """Have all that noised words follow from as the run's first start had it: others would be words not counted.
@@ -190,14 +204,16 @@ class Trainer:
         on_record = round if self._source.files is not None else self._plan.last_round(self._plan.task_of(round))
         if self._adds_noise or on_record == self._round:
             return
-        self._round, begun = on_record, self._record.held
+        begun = self._record.held
         if begun is None or begun.round != on_record:
             self._look_anew()
             digest = self._participant.samples_digest(round)
-            self._record.put(RoundSamples(on_record, digest, self._source.files))
+            begun = RoundSamples(on_record, digest, self._source.files)
+            self._keep(partial(self._record.put, begun))
         elif begun.digest != (digest := self._participant.samples_digest(round)):
             told = f"expected those of digest {begun.digest[:12]}, got {digest[:12]}"
             self._tell([f"round {round} goes on with other samples than it was begun with: {told}"])
+        self._round = on_record
 
     def _look_anew(self) -> None:
         """Take what has come since the last look, and leave what has gone."""
@@ -212,7 +228,7 @@ class Trainer:
         reach("task.performed")
         self._tell(outcome.notes)
         if outcome.features:
-            keep_features(self._folder, task.round, outcome.features)
+            self._keep(partial(keep_features, self._folder, task.round, outcome.features))
         started = time.monotonic()
         evaluations = [Evaluation(*evaluation) for evaluation in outcome.evaluations]
         update = Update(self._run, task.round, task.exchange, evaluations)
@@ -220,16 +236,36 @@ class Trainer:
         encoded = time.monotonic()
         arrays = self._participant.arrays()
         if self._method.is_evaluation(task.exchange):
-            keep_final(self._folder, self._spec, self._constants, arrays)
+            self._keep(partial(keep_final, self._folder, self._spec, self._constants, arrays))
         if arrays:  # without any state a repeated task gives the same uplink anyway
-            self._states.save(task.round, task.exchange, arrays)
+            self._keep(partial(self._states.save, task.round, task.exchange, arrays))
             reach("state.saved")
-            self._states.save_uplink(task.round, task.exchange, frames)
+            self._keep(partial(self._states.save_uplink, task.round, task.exchange, frames))
             reach("uplink.saved")
         checkpoint_s = restore_s + time.monotonic() - encoded
         timing = Timing.of_seconds(outcome.train_s, outcome.evaluate_s, checkpoint_s, encoded - started)
         timing = timing._replace(gpu_peak_bytes=self._participant.take_gpu_peak_bytes())
         return [*frames, timing.frame()]
+
+    def _keep(self, write: Callable[[], None]) -> None:
+        """Write to disk; a full one is told of, and tried again until there is space.
+
+        Raises:
+            TaskAbandonedError: another command waits.
+        """
+        is_told = False
+        while True:
+            try:
+                write()
+                return
+            except OSError as error:
+                if error.errno not in _FULL:
+                    raise
+                if not is_told:
+                    self._tell([f"{error.strerror}: {error.filename}; this task waits for space there"])
+                is_told = True
+            if self._pipe.has_message(SPACE_AGAIN_S):
+                raise TaskAbandonedError
 
     def _noise_secret(self, spec: RunSpec, settings: ClientConfig) -> bytes:
         """Return what the noise of this run follows from, if it adds any."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import re
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,13 +20,14 @@ from edge_client.config import load as load_client
 from edge_client.data_source import open_source
 from edge_client.local_state import ConstantShelf
 from edge_client.trainer import device_spec, load_constants, serve
+from models import checkpoint
 from models.checkpoint import state_hash
 from models.spec import ConfigError, RunSpec
 from tests.edge_client.session_driver import task
 from tests.pipes import HeldPipe
 from wire.encoding import Frames, encode, pack
 from wire.exit_codes import ExitCode
-from wire.messages import Constant, Message, Ready
+from wire.messages import Constant, Message, Ready, Update
 from wire.payload import EMPTY, Payload, Tensor
 
 OWN = ("client.id=a", "data.index=0")
@@ -168,3 +171,42 @@ def test_a_value_that_cannot_travel_is_the_methods_fault_and_no_settings(tmp_pat
     told = started(tmp_path, spec, *own, tasks=[encode(task(), pack(Payload({"mean": mean})))])
     reason = "method faulty: uplink of round 1, exchange 'mean': array 'mean': codec f32 cannot hold nan at [0]"
     assert told[-1] == commands.Failed(reason, ExitCode.FAILED)
+
+
+@pytest.fixture
+def full(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Have the disk full for so many writes, counted down."""
+    left, write = [2], checkpoint.write
+
+    def write_if_there_is_space(path: Path, *content: Any) -> None:
+        if left[0] > 0:
+            left[0] -= 1
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        write(path, *content)
+
+    monkeypatch.setattr(checkpoint, "write", write_if_there_is_space)
+    return left
+
+
+def mean_task(spec: RunSpec, round: int) -> Frames:
+    mean = Tensor("f32", np.ones(spec.model.feature_dim, np.float32))
+    return encode(task(round), pack(Payload({"mean": mean})))
+
+
+def test_a_task_waits_for_space_on_the_disk(tmp_path: Path, full: list[int]) -> None:
+    spec = spec_of("method.name=tests.models.faulty_method:METHOD")
+    own = ("data.source=npz", save(tmp_path / "mine.npz", 10))
+    _, note, update = started(tmp_path, spec, *own, tasks=[mean_task(spec, 1)])
+    assert isinstance(note, commands.Note)
+    assert re.fullmatch(r"No space left on device: .*round_samples.safetensors; this task waits .*", note.text)
+    assert isinstance(update, Update)
+    assert full == [0]
+
+
+def test_but_no_longer_than_until_the_next_one(tmp_path: Path, full: list[int]) -> None:
+    spec = spec_of("method.name=tests.models.faulty_method:METHOD")
+    own = ("data.source=npz", save(tmp_path / "mine.npz", 10))
+    full[0] = 1
+    tasks = [mean_task(spec, 1), mean_task(spec, 2)]
+    told = started(tmp_path, spec, *own, tasks=tasks)
+    assert [message.round for message in told if isinstance(message, Update)] == [2]

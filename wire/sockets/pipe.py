@@ -62,9 +62,9 @@ class ChildPipe:
             self._inbox.filled(count)
         return frames
 
-    def has_message(self) -> bool:
-        """Say whether a message waits to be received, or begins to come."""
-        return self._inbox.has_more or bool(select.select([self._socket], [], [], 0)[0])
+    def has_message(self, wait_s: float = 0.0) -> bool:
+        """Say whether a message waits to be received, or begins to come within so many seconds."""
+        return self._inbox.has_more or bool(select.select([self._socket], [], [], wait_s)[0])
 
     def send(self, frames: Frames) -> None:
         """Send one message, waiting while the daemon is behind."""
