@@ -31,8 +31,8 @@ def modules() -> tuple[Module, ...]:
 
 
 @lru_cache
-def method_names() -> tuple[str, ...]:
-    """The registered names of the methods that live here, which are the names of their folders."""
+def method_folders() -> tuple[str, ...]:
+    """The names of the folders in which methods live here."""
     return tuple(sorted(path.parent.name for path in (ROOT / "models/methods").glob("*/__init__.py")))
 
 

@@ -51,6 +51,11 @@ def test_every_module_is_short_well_named_and_documented() -> None:
     assert {path: wrong for path, wrong in found.items() if wrong} == {}
 
 
+def test_tests_are_as_short() -> None:
+    lines = {path: len(path.read_text().splitlines()) for path in (ROOT / "tests").rglob("*.py")}
+    assert {path.name: num for path, num in lines.items() if num > MAX_LINES} == {}
+
+
 @pytest.mark.parametrize(
     ("name", "text", "fault"),
     [

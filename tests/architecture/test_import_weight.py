@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.source import ROOT, Module, imported_names, is_within, method_names, modules
+from tests.architecture.source import ROOT, Module, imported_names, is_within, method_folders, modules
 
 # `-I` leaves the checkout out of sys.path: an installed protoedge is imported if there is one, else this tree. Each
 # module is imported in a fork of a process that holds what nearly all of them need from elsewhere, and nothing of ours.
@@ -52,7 +52,7 @@ def is_light(module: Module) -> bool:
         return True
     if module.name.endswith(".server"):
         return not imports_torch_openly(module.tree)
-    methods = {f"models.methods.{name}" for name in method_names()}
+    methods = {f"models.methods.{name}" for name in method_folders()}
     return module.name in {"models", "models.spec", "models.methods", "models.methods.api"} | methods
 
 

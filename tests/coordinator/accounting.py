@@ -152,3 +152,30 @@ class Book:
         self.exchange(round, 0, at, first)
         self.exchange(round, 1, at + 2, last)
         self.close(round, at + 5)
+
+
+MEMORY = {"coordinator_peak_rss_bytes": 40 << 20, "client_peak_rss_bytes": None}
+
+
+def summary_of(accounts: Ledger, mode: str = "loopback") -> dict[str, Any]:
+    return accounts.summary(mode, MEMORY, {"python": "3"})
+
+
+def whole_run() -> Book:
+    """Three rounds: the second one fails after its first exchange, bob misses the end of the third."""
+    book = Book()
+    book.round(
+        1,
+        100,
+        {"ann": report(0.5), "bob": report(1)},
+        {"ann": report(1, scored(1, 10, head=5, local=4)), "bob": report(0.5, scored(1, 30, head=21, local=30))},
+    )
+    book.ledger.round_opened(2, 110)
+    told = {"ann": report(0, scored(1, 10, anchor=10)), "bob": report(0, scored(1, 30, anchor=0))}
+    book.exchange(2, 0, 110, told)
+    book.open(2, 1, 112, {"ann": report(0, scored(2, 10, head=10))})
+    book.ledger.since_start.refused("stale")
+    book.close(2, 120, "failed", "1 of 2 updates")
+    book.round(3, 120, told, {"ann": report(2, scored(3, 10, head=9))})
+    book.exchange(3, 2, 130, {"ann": report(0, scored(3, 10, anchor=5)), "bob": report(0, scored(3, 30, anchor=30))})
+    return book

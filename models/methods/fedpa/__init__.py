@@ -14,7 +14,7 @@ Deviations: Eq. (5) is summed over the clients, whose shares of a class add up t
 does). The distance of Eqs. (6) and (10) is the squared error averaged over the dimensions, as in the authors' code,
 whose weights fit no other: with the norm as printed (`distance = "l2"`) the prototype term drowns the rest, and on
 MNIST the accuracy falls below federated averaging's. Eq. (7) takes the mean absolute difference of features and the
-mean square one of noises, as that code does too (`diversity = "literal"`: the norms). Local prototypes, Eq. (2), are
+mean square one of noises, as that code does too (`div = "literal"`: the norms). Local prototypes, Eq. (2), are
 computed in a pass of their own after training. A class that no client of a round holds keeps its prototype, is not
 generated while the generator trains, and has no term on clients before its first prototype. The label counter behind
 the distribution of Eqs. (8) and (11) adds up what the clients of all rounds counted; it travels as counts. As many
@@ -68,7 +68,7 @@ class Config(Section, frozen=True):
     """The first three weights shrink by this with each T, down to their floors."""
     distance: Literal["l2", "mse"] = "mse"
     """Of Eqs. (6) and (10): the norm, or its square averaged over the dimensions."""
-    diversity: Literal["per_dim", "literal"] = "per_dim"
+    div: Literal["per_dim", "literal"] = "per_dim"
     diversity_pairs: Literal["same", "different", "all"] = "same"
     """The pairs of Eq. (7): those of one class, of two (as in the authors' code), or all."""
     literal_fidelity: bool = False

@@ -120,7 +120,7 @@ class GeneratorTraining:
         }
         if config.diversity_weight:
             pairs = config.diversity_pairs
-            losses["diversity_loss"] = diversity(features_BD, noise_BZ, labels_B, config.diversity, pairs)
+            losses["diversity_loss"] = diversity(features_BD, noise_BZ, labels_B, config.div, pairs)
         if config.adversarial_weight:
             targets_BD = teachers.prototypes_CD[labels_B]
             losses["adversarial_loss"] = distances(features_BD, targets_BD, config.distance).mean()  # Eq. (6)

@@ -25,8 +25,9 @@ Deviations:
 - Without APS, Eq. (9) may be a trimmed mean or a median over the clients (`aggregation`, see `models.robust`; in
   `tinyproto-ft` as in `fedtgp`). With APS an outlier cannot be told from a client with many samples, and it is refused.
 - The regulariser is taken at each sample, over all d features with 0 outside the mask: as the mean squared error, with
-  FedTGP's lambda, which is 10 at d = 500, or as the paper's distance (`regularizer = "l2"`), with the paper's 1. The
-  latter's pull does not fade near its target: with small features 1 was seen to draw them all to 0, 0.1 not.
+  FedTGP's lambda, d / 50 (10 at d = 500, and as strong for any d), or as the paper's distance (`regularizer = "l2"`),
+  with the paper's 1. The latter's pull does not fade near its target: with small features 1 was seen to draw them all
+  to 0, 0.1 not.
 - The rule `global_prototype` compares features with the targets as they came, zeros and scale included, for it is
   these that training pulls the features to. The paper's rule is `local_prototype`, Eq. (12).
 """
