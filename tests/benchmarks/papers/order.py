@@ -13,7 +13,8 @@ from tests.benchmarks.result import Claim
 RULE = (
     "A gap is told with what of it may be chance: one standard error of a run's tests or, where that is more, half the "
     "spread of the seeds' own gaps. An order holds if all its gaps are more than that, and does not if one is as far "
-    "the other way. The spread of a single seed is unknown, so that its verdicts say less."
+    "the other way; a lead holds or does not if it is more than that from the points that it is of. The spread of a "
+    "single seed is unknown, so that its verdicts say less."
 )
 
 
@@ -37,6 +38,16 @@ def order(names: Sequence[str], when: str, accuracies: Sequence[Sequence[float]]
     means = ", ".join(f"{statistics.mean(each):.2f}" for each in accuracies)
     shown = ", ".join(f"{each.points:+.2f} ± {each.chance:.2f}" for each in gaps)
     return Claim(f"{' > '.join(names)}, {when}", holds(gaps), f"{means} %; gaps {shown}")
+
+
+def lead(
+    names: Sequence[str], points: float, when: str, accuracies: Sequence[Sequence[float]], num_tests: int
+) -> Claim:
+    """Return the claim that the first of two rows is so many points above the other; the arguments as of `order`."""
+    found = gap(*accuracies, num_tests)
+    is_sure = abs(found.points - points) > found.chance
+    text = f"{names[0]} is {points:g} points above {names[1]}, {when}"
+    return Claim(text, found.points > points if is_sure else None, f"{found.points:+.2f} ± {found.chance:.2f} points")
 
 
 def gap(higher: Sequence[float], lower: Sequence[float], num_tests: int) -> Gap:
