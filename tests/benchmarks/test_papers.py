@@ -13,9 +13,10 @@ from coordinator.config import load
 from tests.benchmarks import job
 from tests.benchmarks.papers import findings, study, tables
 from tests.benchmarks.papers.__main__ import main
-from tests.benchmarks.papers.order import Gap, gap, holds, order
+from tests.benchmarks.papers.order import Gap, gap, holds, lead, order
 from tests.benchmarks.papers.samples import DIGITS, thin
 from tests.benchmarks.papers.study import Federation, PaperTable, Row, Run, Runs, Scale, no_more
+from tests.benchmarks.result import Claim
 
 FEDERATION = Federation("Digits", DIGITS, (), [Row("a", ("method.name=fedproto",), 90.0)], num_seeds=2)
 
@@ -154,3 +155,12 @@ def test_a_claim_names_rows_and_figures() -> None:
 def test_a_thinned_split_keeps_its_proportions() -> None:
     kept = thin({"a": np.arange(60), "b": np.arange(60, 100)}, 10)
     assert {name: len(rows) for name, rows in kept.items()} == {"a": 6, "b": 4}
+
+
+@pytest.mark.parametrize(
+    ("higher", "holds", "seen"),
+    [(96.0, True, "+6.00 ± 1.00 points"), (92.5, None, "+2.50 ± 1.00 points"), (90.9, False, "+0.90 ± 1.00 points")],
+)
+def test_a_lead_is_told_from_chance(higher: float, holds: bool | None, seen: str) -> None:
+    claim = lead(["a", "b"], 2, "best round", [[higher], [90.0]], num_tests=900)
+    assert claim == Claim("a is 2 points above b, best round", holds, seen)

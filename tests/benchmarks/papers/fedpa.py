@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 
+from tests.benchmarks.papers.order import lead
 from tests.benchmarks.papers.samples import MNIST
 from tests.benchmarks.papers.study import BEST, CUDA, LAST, Federation, Outcome, PaperTable, Row, Runs, Scale
-from tests.benchmarks.result import Claim, Findings
+from tests.benchmarks.result import Findings
 
 SETTINGS = (
     "data.alpha=0.1",
@@ -74,11 +74,13 @@ def _strong(own: tuple[str, ...]) -> Federation:
 def _leads(outcomes: Sequence[Outcome], runs: Runs) -> Findings:
     """Find by how much FedPA is above FedAvg."""
     named = {outcome.row.name: outcome for outcome in outcomes}
-    claims = []
-    for measure in (BEST, LAST):
-        fedpa, fedavg = (statistics.mean(named[name].percent(measure)) for name in ("FedPA", "FedAvg"))
-        text = f"FedPA is {MIN_LEAD:g} points above FedAvg, Dirichlet 0.1, {measure.name}"
-        claims.append(Claim(text, fedpa - fedavg >= MIN_LEAD, f"{fedpa - fedavg:+.2f} points"))
+    pair, num_tests = ("FedPA", "FedAvg"), outcomes[0].runs[0].num_tests
+    claims = [
+        lead(
+            pair, MIN_LEAD, f"Dirichlet 0.1, {measure.name}", [named[name].percent(measure) for name in pair], num_tests
+        )
+        for measure in (BEST, LAST)
+    ]
     return Findings(claims=claims)
 
 

@@ -24,7 +24,10 @@ ORDERS = (
 
 SMALL = ("run.num_rounds=20", "data.min_size=1", "training.threads=1")
 
-SMALLER = "At this scale: scikit-learn's digits, 20 rounds of one small net, one seed."
+SMALLER = (
+    "At this scale: scikit-learn's digits, 20 rounds of one small net, one seed, clients of one sample or more (of ten "
+    "in `tinyproto`)."
+)
 
 
 def table(scale: Scale) -> PaperTable:
