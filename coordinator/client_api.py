@@ -64,7 +64,7 @@ __all__ = [
     "watch",
 ]
 
-ANSWER_S = 60.0
+ANSWER_S = 25.0
 """How long a service may take to answer: it may have to look through the samples of a run that is submitted."""
 
 POLL_S = 0.2
@@ -182,6 +182,8 @@ def _ask(order: Message, service: Path | None, kind: type[AnswerT]) -> AnswerT:
             answer = from_bytes(_read(desk, length_of(_read(desk, LENGTH.size))), ANSWERS)
     except EncodeError as error:
         raise ConfigError(f"{error}; expected settings that fit into an order") from None
+    except TimeoutError:
+        raise ConfigError(f"{path}: expected an answer of the service within {ANSWER_S:g} s, got none") from None
     except (OSError, WireError) as error:
         expected = "expected a service that runs there (coordinator serve), or one that PROTOEDGE_SERVICE names"
         raise ConfigError(f"{path}: {expected}: {error}") from None

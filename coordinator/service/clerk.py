@@ -115,7 +115,7 @@ class Clerk:
         round, clients, told = None, [], [entry.reason]
         hosted, plan = self._service.hosted.get(entry.run_id), self._service.plans.get(entry.run_id)
         if plan is not None:
-            config, told = plan.config, [self._why_queued(plan.config)]
+            config, told = plan.config, [self.why_queued(entry.run_id)]
         elif hosted is not None:
             config, clients = hosted.plan.config, sorted(hosted.clients)
             round, waits_for = hosted.where
@@ -126,8 +126,9 @@ class Clerk:
             round, num_rounds, clients, "; ".join(filter(None, (*told, fault))),
         )  # fmt: skip
 
-    def _why_queued(self, config: RunConfig) -> str:
-        """Say what a run waits for that is not started yet, and which requirement fails on how many clients."""
+    def why_queued(self, run_id: str) -> str:
+        """Say what a run of the queue waits for, and which requirement fails on how many clients."""
+        config = self._service.plans[run_id].config
         guests, most = self._service.foyer.guests, self._service.config.service.max_concurrent_runs
         if len(self._service.hosted) >= most:
             going_on = ", ".join(map(_told_of, self._service.hosted.values()))

@@ -35,6 +35,7 @@ from coordinator.service.queue import Entry, Queue
 from coordinator.service.requirements import unmet
 from coordinator.service.settings import ServiceConfig
 from coordinator.service.spare import SpareAggregator
+from coordinator.service.waiting import tell_queue
 from coordinator.store.run_folder import RunFolder, run_token
 from coordinator.store.schema import settle
 from coordinator.store.store import StoreError
@@ -81,7 +82,8 @@ class Service:
         self._seeing: dict[str, asyncio.Task[None]] = {}
         self._reporters: list[subprocess.Popen[bytes]] = []
         self._spare = SpareAggregator(self.place.path / "aggregator.log")
-        self._desk = Desk(config.folder, Clerk(self).carry_out)
+        self._clerk = Clerk(self)
+        self._desk = Desk(config.folder, self._clerk.carry_out)
 
     async def run(self) -> ExitCode:
         """Serve run after run until a signal comes."""
@@ -105,8 +107,10 @@ class Service:
             self._take_up()
             say(f"listening on {self._door.address}")
             self._tick()
+            telling = self._loop.create_task(tell_queue(lambda: list(self.plans), self._clerk.why_queued, say))
             self._systemd.ready(self._loop)
             reason = await self._ended
+            telling.cancel()
             self._systemd.stopping()
             await self._close(reason)
         say(f"the service is {reason}")

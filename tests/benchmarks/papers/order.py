@@ -43,7 +43,8 @@ def lead(
     names: Sequence[str], points: float, when: str, accuracies: Sequence[Sequence[float]], num_tests: int
 ) -> Claim:
     """Return the claim that the first of two rows is so many points above the other; the arguments as of `order`."""
-    found = gap(*accuracies, num_tests)
+    higher, lower = accuracies
+    found = gap(higher, lower, num_tests)
     is_sure = abs(found.points - points) > found.chance
     text = f"{names[0]} is {points:g} points above {names[1]}, {when}"
     return Claim(text, found.points > points if is_sure else None, f"{found.points:+.2f} ± {found.chance:.2f} points")
