@@ -1,9 +1,10 @@
 #!/bin/sh
 # Sets protoedge up as a service on Debian, Ubuntu or JetPack 6: account, virtual environment, folders, settings, keys
-# and unit. Once more repairs and upgrades; settings, keys and runs that are there stay as they are.
+# and unit. Once more repairs and upgrades; of the settings that are there, those change that are given, and keys and runs
+# stay as they are.
 set -eu
 
-prefix=/opt/protoedge settings=/etc/protoedge state=/var/lib/protoedge
+prefix=/opt/protoedge settings=/etc/protoedge state=/var/lib/protoedge units=/etc/systemd/system
 account=protoedge
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 
@@ -17,7 +18,7 @@ usage: install.sh coordinator [OPTION]...
   ADDRESS     the coordinator's host:port
   PUBLIC_KEY  what the installation of the coordinator printed
 
-  --index N     which part of the run's own data the device has (default: 0)
+  --index N     which part of the run's own data the device has (default: 0, or what its settings say)
   --extras E    optional parts, separated by commas: train, onnx, report, dashboard, privacy, nvml
   --from WHAT   a wheel, or a folder of the sources (default: the one that this script is in)
   --purge       remove settings, keys and runs as well
@@ -27,6 +28,10 @@ EOF
 
 say() { printf 'install.sh: %s\n' "$1"; }
 fail() { printf 'install.sh: %s\n' "$1" >&2; exit 1; }
+refuse() { printf 'install.sh: %s\n' "$1" >&2; exit 2; }
+
+# Whether all of a text has a form: `has_form REGEX TEXT`.
+has_form() { LC_ALL=C expr "x$2" : "x$1\$" >/dev/null; }
 
 # Whether systemd runs this machine: it does not in a chroot or while an image is built.
 is_booted() { [ -d /run/systemd/system ]; }
@@ -71,18 +76,36 @@ make_environment() {
     for command in coordinator edge-client; do ln -sf "$prefix/bin/$command" "/usr/local/bin/$command"; done
 }
 
-# Writes a file of settings from an example, unless it is there: `write_settings EXAMPLE FILE SED_SCRIPT`.
+# Writes a file of settings in which these keys have these values, and all else is as in another file, or as it was in this
+# one: `write_settings FROM FILE KEY VALUE...`. It is written whole or not at all.
 write_settings() {
-    if [ -e "$2" ]; then
-        say "$2 stays as it is"
+    example=$1 file=$2 script=
+    shift 2
+    while [ $# -gt 0 ]; do
+        line="^\\([[:space:]]*$1[[:space:]]*=[[:space:]]*\\)\\([^#]*[^#[:space:]]\\)"
+        [ "$(grep -c "$line" "$example")" = 1 ] ||
+            fail "$example: expected one line with $1 = $2: write it there, or move the file away, and run this again"
+        was=$(sed -n "s|$line.*|\\2|p" "$example")
+        if [ "$was" != "$2" ]; then
+            script="$script;s|$line|\\1$2|"
+            [ "$example" != "$file" ] || say "$file: $1 = $2 from now on, it was $was"
+        fi
+        shift 2
+    done
+    if [ "$example" != "$file" ]; then
+        install -m 644 "$example" "$file.new"
+    elif [ -n "$script" ]; then
+        cp -p "$file" "$file.new" # with its owner and mode
+    else
+        say "$file stays as it is"
         return
     fi
-    sed "$3" "$1" >"$2"
-    chmod 644 "$2"
+    sed "$script" "$example" >"$file.new"
+    mv "$file.new" "$file"
 }
 
 make_service() {
-    install -m 644 "$here/systemd/protoedge-$role.service" /etc/systemd/system/
+    install -m 644 "$here/systemd/protoedge-$role.service" "$units"
     if ! command -v systemctl >/dev/null; then
         say "no systemd here: start it by hand"
         return
@@ -95,36 +118,42 @@ make_service() {
 }
 
 install_coordinator() {
-    write_settings "$here/examples/run.toml" "$settings/run.toml" "
-        s|^dir = [^#]*|dir = \"$state/runs\"  |
-        s|^keys = [^#]*|keys = \"$state/coordinator-keys\"  |
-        s|^bind = [^#]*|bind = \"0.0.0.0:7071\"  |"
+    file=$settings/run.toml
+    if [ -s "$file" ]; then
+        say "$file stays as it is"
+    else
+        write_settings "$here/examples/run.toml" "$file" \
+            dir "\"$state/runs\"" keys "\"$state/coordinator-keys\"" bind '"0.0.0.0:7071"'
+    fi
+    told=$(as_account "$prefix/bin/coordinator" keys init --config "$file")
     make_service
     say "installed. For each device, what its client.toml must say:"
-    as_account "$prefix/bin/coordinator" keys init --config "$settings/run.toml"
+    printf '%s\n' "$told"
     say "enroll each device with the command that its installation prints, then:"
     echo "systemctl start protoedge-coordinator"
 }
 
 install_client() {
-    write_settings "$here/examples/client.toml" "$settings/client.toml" "
-        s|^id = [^#]*|id = \"$id\"  |
-        s|^dir = [^#]*|dir = \"$state/client-state\"  |
-        s|^address = [^#]*|address = \"$address\"  |
-        s|^public_key = [^#]*|public_key = \"$public_key\"  |
-        s|^index = [^#]*|index = $index  |"
+    file=$settings/client.toml
+    set -- id "\"$id\"" address "\"$address\"" public_key "\"$public_key\""
+    if [ -s "$file" ]; then
+        [ -z "$index" ] || set -- "$@" index "$index"
+        write_settings "$file" "$file" "$@"
+    else
+        write_settings "$here/examples/client.toml" "$file" "$@" index "${index:-0}" dir "\"$state/client-state\""
+    fi
+    enroll=$(as_account "$prefix/bin/edge-client" keys init --config "$file")
     make_service
-    enroll=$(as_account "$prefix/bin/edge-client" keys init --config "$settings/client.toml")
     say "installed. On the coordinator, let this device in:"
     echo "sudo -u $account $enroll --config $settings/run.toml"
     say "then here:"
-    echo "sudo -u $account edge-client doctor --config $settings/client.toml"
+    echo "sudo -u $account edge-client doctor --config $file"
     echo "systemctl start protoedge-client"
 }
 
 uninstall() {
     for role in coordinator client; do
-        unit=/etc/systemd/system/protoedge-$role.service
+        unit=$units/protoedge-$role.service
         if [ -e "$unit" ] && command -v systemctl >/dev/null; then
             if is_booted; then systemctl stop "protoedge-$role"; fi
             systemctl disable --quiet "protoedge-$role"
@@ -146,7 +175,7 @@ uninstall() {
 }
 
 parse_options() {
-    index=0 extras='' from=$(dirname -- "$here")
+    index='' extras='' from=$(dirname -- "$here")
     while [ $# -gt 0 ]; do
         [ $# -ge 2 ] || usage
         case $1 in
@@ -159,26 +188,43 @@ parse_options() {
     done
 }
 
-role=${1:-}
-[ $# -eq 0 ] || shift
-case $role in
-    coordinator) ;;
-    client)
-        [ $# -ge 3 ] || usage
-        id=$1 address=$2 public_key=$3
-        shift 3
-        ;;
-    --uninstall) ;;
-    *) usage ;;
-esac
-[ "$(id -u)" -eq 0 ] || fail "expected to be run as root: sudo $0 ..."
-if [ "$role" = --uninstall ]; then
-    case ${1:-} in '' | --purge) ;; *) usage ;; esac
-    uninstall "${1:-}"
-    exit
-fi
-parse_options "$@"
-install_packages
-make_account
-make_environment
-"install_$role"
+# Refuses what `edge-client` would, before anything is installed and written.
+check_client() {
+    has_form '[A-Za-z0-9][A-Za-z0-9._-]\{0,63\}' "$id" ||
+        refuse "ID: expected 1 to 64 letters, digits or . _ -, the first a letter or digit, got '$id'"
+    { has_form '[A-Za-z0-9._-]\{1,\}:[0-9]\{1,5\}' "$address" || has_form '\[[0-9A-Fa-f:.]\{1,\}]:[0-9]\{1,5\}' "$address"; } &&
+        [ "${address##*:}" -ge 1 ] && [ "${address##*:}" -le 65535 ] ||
+        refuse "ADDRESS: expected host:port, such as 192.168.1.10:7071, got '$address'"
+    { has_form '[0-9a-f]\{64\}' "$public_key" && ! has_form '0*' "$public_key"; } ||
+        refuse "PUBLIC_KEY: expected the 64 characters that 'coordinator keys init' prints on the server, got '$public_key'"
+    [ -z "$index" ] || has_form 0 "$index" || has_form '[1-9][0-9]\{0,8\}' "$index" ||
+        refuse "--index: expected 0, 1, 2 ..., got '$index'"
+}
+
+main() {
+    role=${1:-}
+    [ $# -eq 0 ] || shift
+    case $role in
+        coordinator) parse_options "$@" ;;
+        client)
+            [ $# -ge 3 ] || usage
+            id=$1 address=$2 public_key=$3
+            shift 3
+            parse_options "$@"
+            check_client
+            ;;
+        --uninstall) case ${1:-} in '' | --purge) ;; *) usage ;; esac ;;
+        *) usage ;;
+    esac
+    [ "$(id -u)" -eq 0 ] || fail "expected to be run as root: sudo $0 ..."
+    if [ "$role" = --uninstall ]; then
+        uninstall "${1:-}"
+        return
+    fi
+    install_packages
+    make_account
+    make_environment
+    "install_$role"
+}
+
+main "$@"

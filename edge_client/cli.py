@@ -55,9 +55,10 @@ def _parser() -> argparse.ArgumentParser:
     init.set_defaults(command=_keys_init)
     _add_settings(init)
     _add_allow_open_keys(init)
-    export = commands.add_parser("export", help="write the model of the last finished run as an ONNX file, and test it")
+    export = commands.add_parser("export", help="write the model of a finished run as an ONNX file, and test it")
     export.set_defaults(command=_export)
     _add_settings(export)
+    export.add_argument("--run", default="", metavar="RUN_ID", help="by default the last that was finished")
     export.add_argument("--out", type=Path, metavar="FILE", help="by default model.onnx in the client's folder")
     export.add_argument("--int8", action="store_true", help="write one in int8 too, beside it")
     predict = commands.add_parser("predict", help="say what images show, by an exported model")
@@ -119,7 +120,7 @@ def _export(args: argparse.Namespace) -> int:
 
     config = load(args.config, args.set)
     modules = args.config.resolve().parent / config.client.plugin_dir
-    for line in export(config, modules, args.out, args.int8):
+    for line in export(config, modules, args.out, args.int8, args.run):
         print(line)
     return ExitCode.FINISHED
 

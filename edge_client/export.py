@@ -1,4 +1,4 @@
-"""`edge-client export`: this client's model of the last finished run as an ONNX file, tested on its own data."""
+"""`edge-client export`: this client's model of a finished run as an ONNX file, tested on its own data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 from edge_client.config import ClientConfig
 from edge_client.data_source import open_source
-from edge_client.final_model import load_final
+from edge_client.final_model import load_final, unfinished_since
 from edge_client.local_state import ConstantShelf, client_folder
 from models.data import ClientData
 from models.methods import find
@@ -23,23 +23,26 @@ FILE = "model.onnx"
 """What the model is called in a client's folder."""
 
 
-def export(config: ClientConfig, modules: Path, out: Path | None, to_int8: bool) -> Iterator[str]:
-    """Write the model, and yield lines for people: where it is, and how many test samples each rule gets right.
+def export(config: ClientConfig, modules: Path, out: Path | None, to_int8: bool, run_id: str = "") -> Iterator[str]:
+    """Write the model, and yield lines for people: its run, its place, and how many test samples each rule gets right.
 
     Args:
         config: of the client.
         modules: folder of a user's own modules.
         out: the file; None for `FILE` in the client's folder.
         to_int8: whether to write a smaller one too, beside it.
+        run_id: the run whose model it is to be; empty for the last finished one's.
 
     Raises:
-        ConfigError: no run has been finished, a package, the data or a run constant is missing, or the file cannot be
-            written.
+        ConfigError: no such run has been finished, a package, the data or a run constant is missing, or the file
+            cannot be written.
     """
     folder = client_folder(config)
     if str(modules) not in sys.path:
         sys.path.append(str(modules))
-    final, shelf = load_final(folder), ConstantShelf(folder)
+    final, shelf = load_final(folder, run_id), ConstantShelf(folder)
+    newer = [] if run_id else unfinished_since(folder)
+    yield f"of run {final.spec.run_id}" + (f"; newer, without a final model: {', '.join(newer)}" if newer else "")
     spec = msgspec.structs.replace(final.spec, privacy=PrivacyConfig())  # nobody is told anything, so there is no noise
     data = open_source(spec, config).look()
     constants = dict(map(shelf.get, final.constants))

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from edge_client.leftovers import run_folder, runs_left
 from models.checkpoint import CheckpointError, read, write
 from models.spec import ConfigError, RunSpec, read_spec
 
@@ -25,22 +26,39 @@ class FinalModel(NamedTuple):
 
 
 def keep_final(folder: Path, spec: RunSpec, constants: Sequence[str], arrays: Mapping[str, np.ndarray]) -> None:
-    """Keep a client's model in its folder, in place of an earlier run's."""
+    """Keep a client's model with what the run left, and in the client's folder in place of an earlier run's."""
     texts = {"spec": msgspec.json.encode(spec).decode(), "constants": json.dumps(list(constants))}
-    write(folder / _FILE, arrays, texts)
+    for place in (run_folder(folder, spec.run_id), folder):
+        write(place / _FILE, arrays, texts)
 
 
-def load_final(folder: Path) -> FinalModel:
-    """Return the model that `keep_final` kept last.
+def load_final(folder: Path, run_id: str = "") -> FinalModel:
+    """Return the model that `keep_final` kept of a run, by default the one that it kept last.
 
     Raises:
         ConfigError: there is none, or it is broken.
     """
+    kept = {path.name: path / _FILE for path in runs_left(folder) if (path / _FILE).exists()}
+    final = _read(kept.get(run_id, folder / _FILE))
+    if run_id not in ("", final.spec.run_id):
+        known = ", ".join(sorted({*kept, final.spec.run_id}))
+        raise ConfigError(f"--run {run_id}: expected a run that this client has finished and still keeps: {known}")
+    return final
+
+
+def unfinished_since(folder: Path) -> list[str]:
+    """Return the ids of the runs that this client has begun since the last one that it has finished, oldest first."""
+    finished_at = (folder / _FILE).stat().st_mtime
+    begun = ((path.stat().st_mtime, path) for path in runs_left(folder) if not (path / _FILE).exists())
+    return [path.name for changed_at, path in sorted(begun) if changed_at > finished_at]
+
+
+def _read(path: Path) -> FinalModel:
     try:
-        arrays, texts = read(folder / _FILE)
+        arrays, texts = read(path)
         spec, constants = msgspec.json.decode(texts["spec"]), msgspec.json.decode(texts["constants"], type=list[str])
     except CheckpointError as error:
         raise ConfigError(f"no model of a finished run: {error}") from None
     except (KeyError, ValueError, RecursionError) as error:
-        raise ConfigError(f"no model of a finished run: {folder / _FILE}: expected what a run left: {error}") from None
+        raise ConfigError(f"no model of a finished run: {path}: expected what a run left: {error}") from None
     return FinalModel(read_spec(spec), constants, arrays)

@@ -21,8 +21,8 @@ def predict(model: Path, images: Sequence[Path], rule: str = "") -> Iterator[str
         rule: what to predict by; empty for the headline rule of the run.
 
     Raises:
-        ConfigError: the model cannot be used, has no such rule, or takes no images; or, behind the last line, none of
-            the images could be read.
+        ConfigError: the model cannot be used, has no such rule, or takes no images; or, behind the last line, some of
+            the images could not be read.
     """
     predictor = Predictor(model)
     chosen = rule or predictor.default_rule
@@ -30,17 +30,17 @@ def predict(model: Path, images: Sequence[Path], rule: str = "") -> Iterator[str
     require_pillow()
     if len(predictor.shape) != 3 or predictor.shape[1] != predictor.shape[2]:
         raise ConfigError(f"{model}: expected a model of square images, this one takes {list(predictor.shape)}")
-    num_read, (channels, size, _) = 0, predictor.shape
+    num_unread, (channels, size, _) = 0, predictor.shape
     for path in images:
         try:
             image = read_image(path, channels, size)
         except ValueError as error:
+            num_unread += 1
             yield f"{path}  not read: {error}"
         else:
-            num_read += 1
             yield f"{path}  {_said(predictor, image, chosen)}"
-    if not num_read:
-        raise ConfigError("expected at least one image that can be read, got none")
+    if num_unread:
+        raise ConfigError(f"expected images that can be read, got {num_unread} of {len(images)} that cannot")
 
 
 def _said(predictor: Predictor, image: np.ndarray, rule: str) -> str:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from models import checkpoint
+from models.spec import ConfigError
 
 _NAME = re.compile(r"features-(\d+)\.safetensors")
 
@@ -81,6 +82,9 @@ def audit(kept: Mapping[str, Mapping[str, np.ndarray]]) -> list[Finding]:
 
     Args:
         kept: of each client, `features` and `candidates` [B, D] and `labels` [B] of its train samples.
+
+    Raises:
+        ConfigError: scikit-learn is not installed.
     """
     cases = list(_cases(kept))
     return [_finding(name, score, cases) for name, score in ATTACKS.items()] if cases else []
@@ -112,7 +116,11 @@ def _cases(kept: Mapping[str, Mapping[str, np.ndarray]]) -> Iterator[_Case]:
 
 
 def _finding(name: str, score: Score, cases: list[_Case]) -> Finding:
-    from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
+    try:
+        from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
+    except ImportError:
+        advice = "pip install scikit-learn, which 'protoedge[train]' has too"
+        raise ConfigError(f"an audit needs scikit-learn: {advice}") from None
 
     aurocs, auprcs, lifts, found = [], [], [], []
     for case in cases:

@@ -67,7 +67,7 @@ ADVICE = (
     ("full", "free some disk space and start the run again"),
     ("No space", "free some disk space and start the run again"),
     ("readonly", "make the file and its folder writable and start the run again"),
-    ("Read-only", "make the folder writable and start the run again"),
+    ("Read-only", "mount the folder's file system to be written to and start the run again"),
     ("Permission", "make the folder writable and start the run again"),
     ("locked", "close the other program that has it open and start the run again"),
     ("malformed", "the file is damaged: put back a copy of the run folder or start a new run"),

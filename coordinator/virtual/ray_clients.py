@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ from coordinator.virtual.jobs import ClientsFailedError
 from coordinator.virtual.ray_tasks import announce, perform
 from coordinator.virtual.section import SimulationSection
 from models.data import ClientParts
+from models.settings import split_address
 from models.shared_data import about
 from models.spec import ConfigError
 from wire.encoding import encode
@@ -33,6 +35,9 @@ MAX_RETRIES = 3
 
 QUEUED_PER_CPU = 2
 """So many tasks are handed to Ray ahead, for each of its CPUs: it must hold their states."""
+
+CONNECT_S = 5.0
+"""How long a cluster's machine may take to answer at all; Ray itself would ask for minutes."""
 
 
 class RayClients:
@@ -158,6 +163,7 @@ def _import_ray() -> Any:
 
 def _start(ray: Any, address: str) -> None:
     """Start or join; Ray's own handler of SIGTERM makes way for the one that was there."""
+    _see_reachable(address)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         ray.init(address=address or "local", include_dashboard=False, log_to_driver=False, configure_logging=False)
@@ -165,3 +171,19 @@ def _start(ray: Any, address: str) -> None:
         raise ConfigError(f"[simulation] ray_address = {address!r}: expected a Ray cluster to join: {error}") from None
     for number, handler in handlers.items():
         signal.signal(number, handler)
+
+
+def _see_reachable(address: str) -> None:
+    """See that somebody listens at an address that has a host and a port; others, such as "auto", are Ray's own.
+
+    Raises:
+        ConfigError: nobody does.
+    """
+    parts = split_address(address.removeprefix("ray://"))
+    if parts is None:
+        return
+    try:
+        socket.create_connection(parts, CONNECT_S).close()
+    except OSError as error:
+        expected = f"expected a Ray cluster to join, which `ray start --head` begins there; no connection: {error}"
+        raise ConfigError(f"[simulation] ray_address = {address!r}: {expected}") from None

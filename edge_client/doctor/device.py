@@ -97,7 +97,11 @@ def _disk(folder: Path) -> Finding:
     free = psutil.disk_usage(str(there)).free
     told, figures = f"{_gib(free)} free in {there}", {"free_bytes": free}
     if not os.access(there, os.W_OK | os.X_OK):
-        return Finding("disk", f"{told}, which may not be written to", f"chown {there}", ExitCode.BAD_CONFIG, figures)
+        told, advice = f"{told}, which may not be written to", f"chown {os.geteuid()} {there}"
+        if os.statvfs(there).f_flag & os.ST_RDONLY:
+            told += ", as its file system is read-only"
+            advice = "mount it to be written to, or name a folder elsewhere in [client] dir"
+        return Finding("disk", told, advice, ExitCode.BAD_CONFIG, figures)
     advice = "make room: states, keys and run constants are kept there" if free < SHORT_BYTES else ""
     return Finding("disk", told, advice, ExitCode.BAD_CONFIG if free < FULL_BYTES else ExitCode.FINISHED, figures)
 

@@ -13,7 +13,8 @@ def load(config: DataConfig) -> Dataset:
     try:
         from sklearn.datasets import load_digits
     except ImportError:
-        raise ConfigError("[data] dataset = 'digits' needs scikit-learn: pip install 'protoedge[train]'") from None
+        advice = "pip install scikit-learn, which 'protoedge[train]' has too"
+        raise ConfigError(f"[data] dataset = 'digits' needs scikit-learn: {advice}") from None
     x, y = load_digits(return_X_y=True)
     return Dataset((x / 16).astype(np.float32).reshape(-1, 1, 8, 8), y, dataset_classes(config))
 

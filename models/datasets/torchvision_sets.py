@@ -67,7 +67,8 @@ def _open(source: Source, part: Mapping[str, Any], config: DataConfig) -> Any:
     try:
         from torchvision import datasets
     except ImportError:
-        raise ConfigError(f"{name} needs torchvision: pip install 'protoedge[train]'") from None
+        advice = "pip install torchvision, which 'protoedge[train]' has too"
+        raise ConfigError(f"{name} needs torchvision: {advice}") from None
     kind = getattr(datasets, source.kind, None)
     if kind is None:
         raise ConfigError(f"{name}: the installed torchvision has no {source.kind}")

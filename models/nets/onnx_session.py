@@ -94,7 +94,8 @@ def _onnxruntime() -> Any:
     try:
         import onnxruntime
     except ImportError:
-        raise ConfigError("ONNX files need onnxruntime: pip install 'protoedge[onnx]'") from None
+        advice = "pip install onnxruntime, which 'protoedge[onnx]' has too"
+        raise ConfigError(f"ONNX files need onnxruntime: {advice}") from None
     return onnxruntime
 
 

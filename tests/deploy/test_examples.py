@@ -1,5 +1,7 @@
 """The example files work as they stand, hold every key, and say the defaults."""
 
+import shlex
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +11,13 @@ import pytest
 from coordinator import config as run_config
 from coordinator.service import settings as service_settings
 from edge_client import config as client_config
+from edge_client.consent import check_consent
 from models import methods
 from models.settings import read_toml
+from tests.markdown import code_blocks
 
-EXAMPLES = Path(__file__).parents[2] / "deploy" / "examples"
+README = Path(__file__).parents[2] / "deploy" / "README.md"
+EXAMPLES = README.parent / "examples"
 
 
 def keys(section: type[Any]) -> set[str]:
@@ -62,3 +67,14 @@ def test_the_example_client_finds_the_example_run() -> None:
 def test_every_table_is_commented(name: str) -> None:
     tables = (EXAMPLES / name).read_text().split("\n[")[1:]
     assert [table.splitlines()[0] for table in tables if "#" not in table] == []
+
+
+def test_a_device_without_torch_may_take_part_by_the_commands_of_its_section(tmp_path: Path) -> None:
+    (tmp_path / "backbone.onnx").write_bytes(b"a backbone")
+    section = README.read_text().partition("## A device without torch\n")[2].partition("\n## ")[0]
+    section = section.replace("/data/", f"{tmp_path}/").replace('"/data"', f'"{tmp_path}"')
+    serve, run = (shlex.split(line) for line in code_blocks(section)[0].splitlines())
+    settings = [[after for word, after in pairwise(command) if word == "--set"] for command in (serve, run)]
+    spec = run_config.load(EXAMPLES / "run.toml", settings[0]).spec("run", ["0", "1"])
+    check_consent(spec, client_config.load(EXAMPLES / "client.toml", settings[1]), spec.model.name)
+    assert (spec.model.name, spec.data.dataset) == ("onnx", "npz")

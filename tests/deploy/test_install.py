@@ -91,10 +91,13 @@ def test_a_client_that_is_refused_stays_ended(machine: Machine) -> None:
     assert machine.run(f"sudo -u protoedge edge-client doctor --config {SETTINGS}").returncode == ExitCode.REFUSED
 
 
-def test_installing_again_keeps_settings_and_keys(machine: Machine) -> None:
-    kept = f"sha256sum {SETTINGS} /var/lib/protoedge/client-state/bench-01/client.secret"
+def test_installing_again_puts_settings_right_and_keeps_keys(machine: Machine) -> None:
+    kept = "sha256sum /var/lib/protoedge/client-state/bench-01/client.secret"
     before = machine.say(kept)
-    machine.say(f"{INSTALL} client another 127.0.0.1:1 nothing {FROM}")
+    server_key = re.findall(r'public_key = "(\w+)"', machine.say(f"cat {SETTINGS}"))[-1]
+    assert machine.run(f"{INSTALL} client bench-01 127.0.0.1:1 nothing {FROM}").returncode == ExitCode.BAD_CONFIG
+    machine.say(f"{INSTALL} client bench-01 127.0.0.1:1 {server_key} {FROM}")
+    assert 'address = "127.0.0.1:1"' in machine.say(f"cat {SETTINGS}")
     assert machine.say(kept) == before
 
 

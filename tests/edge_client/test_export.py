@@ -1,7 +1,10 @@
 """From a finished run's state to a model file, and from images to classes."""
 
+import os
+import shutil
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -11,6 +14,7 @@ from edge_client.config import ClientConfig
 from edge_client.config import load as load_client
 from edge_client.data_source import open_source
 from edge_client.final_model import keep_final, load_final
+from edge_client.leftovers import run_folder
 from edge_client.local_state import ConstantShelf, client_folder
 from models import checkpoint, methods
 from models.checkpoint import state_hash
@@ -77,13 +81,46 @@ def test_a_model_is_written_tested_and_used(
     image.new("L", (9, 7), 255).save(tmp_path / "one.png")
     image.new("RGB", (4, 4), 0).save(tmp_path / "two.png")
     model = ["predict", "--model", str(tmp_path / "a" / "model.onnx"), "--rule", "local_prototype"]
-    assert cli.main([*model, *(str(tmp_path / f"{name}.png") for name in ("one", "two", "three"))]) == 0
-    one, two, three = capsys.readouterr().out.splitlines()
+    assert cli.main([*model, *(str(tmp_path / f"{name}.png") for name in ("three", "one", "two"))]) == 2
+    said = capsys.readouterr()
+    assert "expected images that can be read, got 1 of 3 that cannot" in said.err
+    three, one, two = said.out.splitlines()
     assert one.startswith(f"{tmp_path}/one.png  bright  at distance 0.0")
     assert two.startswith(f"{tmp_path}/two.png  dark  at distance 0.0")
     assert "three.png  not read: " in three
-    assert cli.main([*model, str(tmp_path / "three.png")]) == 2
-    assert "expected at least one image that can be read" in capsys.readouterr().err
+    assert cli.main([*model, str(tmp_path / "one.png")]) == 0
+
+
+def test_the_run_is_told_and_may_be_named(
+    tmp_path: Path, settings: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "a"
+    first = load_final(folder)
+    second = msgspec.structs.replace(first.spec, run_id="run-2")
+    keep_final(folder, second, first.constants, first.arrays)
+    finished_at = (folder / "final.safetensors").stat().st_mtime
+    for seconds, run_id in ((-9, "run-0"), (9, "run-4"), (5, "run-3")):
+        os.utime(run_folder(folder, run_id), (finished_at + seconds, finished_at + seconds))
+    for run_id, told in (
+        ("", "of run run-2; newer, without a final model: run-3, run-4"),
+        ("run-1", "of run run-1"),
+        ("run-2", "of run run-2"),
+    ):
+        assert cli.main(command(tmp_path, settings, *(["--run", run_id] if run_id else []))) == 0
+        assert capsys.readouterr().out.splitlines()[0] == told
+    for run_id in ("run-3", "../a"):
+        assert cli.main(command(tmp_path, settings, "--run", run_id)) == 2
+        expected = "expected a run that this client has finished and still keeps: run-1, run-2"
+        assert f"--run {run_id}: {expected}" in capsys.readouterr().err
+
+
+def test_the_last_finished_run_is_kept_when_what_it_left_is_gone(
+    tmp_path: Path, settings: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(tmp_path / "a" / "runs")
+    for named in ([], ["--run", "run-1"]):
+        assert cli.main(command(tmp_path, settings, *named)) == 0
+        assert capsys.readouterr().out.startswith("of run run-1\n")
 
 
 @pytest.mark.parametrize("texts", [{}, {"spec": "{", "constants": "[]"}, {"spec": "{}", "constants": "null"}])

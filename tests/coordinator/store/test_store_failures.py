@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import resource
 import signal
 import sqlite3
@@ -171,6 +173,11 @@ def test_store_that_became_read_only_fails(store_path: Path, monkeypatch: pytest
     store.put_meta("key", "value", on_durable=never)
     assert "readonly database; make the file and its folder writable" in failures.only()
     store.close()
+
+
+def test_a_read_only_file_system_is_to_be_mounted_anew(store_path: Path) -> None:
+    told = str(schema.explain(store_path, OSError(errno.EROFS, os.strerror(errno.EROFS))))
+    assert "Read-only file system; mount the folder's file system to be written to" in told
 
 
 def test_store_locked_by_another_program_fails(store_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,23 @@ def test_disk_must_hold_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_folder_that_may_not_be_written_to_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    assert "may not be written to" in examined(tmp_path)["disk"].told
+    disk = examined(tmp_path)["disk"]
+    assert disk.told.endswith(f"free in {tmp_path}, which may not be written to")
+    assert (disk.advice, disk.level) == (f"chown {os.geteuid()} {tmp_path}", "FAIL")
+
+
+def test_an_owner_would_change_nothing_on_a_read_only_file_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_RDONLY | os.ST_NOSUID))
+    monkeypatch.setattr(psutil, "disk_usage", lambda path: SimpleNamespace(free=GIB))
+    disk = examined(tmp_path)["disk"]
+    assert disk.told.endswith("may not be written to, as its file system is read-only")
+    assert (disk.level, disk.advice) == (
+        "FAIL",
+        "mount it to be written to, or name a folder elsewhere in [client] dir",
+    )
 
 
 @pytest.mark.parametrize(("limit", "level"), [(1024, "ok"), (-1, "ok"), (100, "FAIL")])
