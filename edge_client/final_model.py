@@ -29,6 +29,7 @@ def keep_final(folder: Path, spec: RunSpec, constants: Sequence[str], arrays: Ma
     """Keep a client's model with what the run left, and in the client's folder in place of an earlier run's."""
     texts = {"spec": msgspec.json.encode(spec).decode(), "constants": json.dumps(list(constants))}
     for place in (run_folder(folder, spec.run_id), folder):
+        place.mkdir(parents=True, exist_ok=True)
         write(place / _FILE, arrays, texts)
 
 
