@@ -201,7 +201,7 @@ def _live_page(request: RunRequest, folder: RunFolder) -> Iterator[None]:
         return
     from coordinator.dashboard.process import Dashboard
 
-    with contextlib.closing(Dashboard(folder, address)) as dashboard:
+    with contextlib.closing(Dashboard(folder, address, log=folder.path / "dashboard.log")) as dashboard:
         print(f"live page: {dashboard.url}", file=sys.stderr, flush=True)  # not in the log: there may be a token in it
         yield
 

@@ -75,14 +75,17 @@ def is_standing(args: argparse.Namespace) -> bool:
     Raises:
         ConfigError: something is named that belongs to one run, or to none.
     """
+    from coordinator.service.settings import PAGE_OF_A_RUN
     from models.spec import ConfigError
 
     if args.config is not None or args.resume is not None:
         if args.settings is not None:
             raise ConfigError("serve: expected --settings without a run, or a run (--config or --resume) without it")
         return False
-    if args.init_from is not None or args.resume_last or args.dashboard is not None:
-        raise ConfigError("serve: expected --config FILE beside --init-from, --resume-last and --dashboard")
+    if args.dashboard is not None:
+        raise ConfigError(f"serve: expected --config FILE beside --dashboard; {PAGE_OF_A_RUN}")
+    if args.init_from is not None or args.resume_last:
+        raise ConfigError("serve: expected --config FILE beside --init-from and --resume-last")
     return True
 
 

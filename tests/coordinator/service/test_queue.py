@@ -57,7 +57,9 @@ def test_what_is_held_is_here_at_once_in_its_place_and_on_disk_when_that_can_be_
 @pytest.mark.parametrize("content", ["", "{}", '[{"run_id": 1}]', '[{"run_id": "a", "state": "lost"}]'])
 def test_a_file_that_is_no_queue_is_refused_by_name(tmp_path: Path, content: str) -> None:
     (tmp_path / FILE).write_text(content)
-    with pytest.raises(ConfigError, match=r"queue\.json: expected the queue of a service: .*; without the file a queue is begun anew"):
+    with pytest.raises(
+        ConfigError, match=r"queue\.json: expected the queue of a service: .*; without the file a queue is begun anew"
+    ):
         Queue(tmp_path)
 
 
