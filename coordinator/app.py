@@ -27,7 +27,7 @@ from coordinator.metrics.privacy import require_accounting
 from coordinator.start import Start, read_start
 from coordinator.store.record import RunRecord
 from coordinator.store.run_folder import RunFolder
-from coordinator.store.schema import settle
+from coordinator.store.schema import in_words, settle
 from coordinator.store.store import StoreError
 from coordinator.table import final_table
 from models.data import dataset_classes
@@ -151,7 +151,7 @@ def _carried_out(
             display.note(folder.how_to_go_on(request.mode))
     except (ConfigError, StoreError, OSError) as error:
         where = "[run] dir" if request.folder is None else "--resume"
-        told = str(error) if isinstance(error, ConfigError) else f"{where}: {error}"
+        told = str(error) if isinstance(error, ConfigError) else f"{where}: {in_words(error, folder.path)}"
         raise ConfigError(f"{told}; {REMOVED}" if _is_removed(request, folder) else told) from None
     finally:
         display.close()

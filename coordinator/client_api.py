@@ -184,7 +184,7 @@ def _ask(order: Message, service: Path | None, kind: type[AnswerT]) -> AnswerT:
         raise ConfigError(f"{error}; expected settings that fit into an order") from None
     except (OSError, WireError) as error:
         expected = "expected a service that runs there (coordinator serve), or one that PROTOEDGE_SERVICE names"
-        raise ConfigError(f"{path}: {expected}: {error}") from None
+        raise ConfigError(f"{path}: {expected}: {getattr(error, 'strerror', None) or error}") from None
     if isinstance(answer, Refused):
         raise ConfigError(answer.reason)
     assert isinstance(answer, kind)

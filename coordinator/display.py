@@ -74,7 +74,7 @@ class Display:
         try:
             self._log = Outlet(path.open("a", encoding="utf-8", buffering=1))
         except OSError as error:
-            self.note(f"no log file: {error}")
+            self.note(f"no log file: {path}: {error.strerror}")
 
     def _say(self, line: str) -> None:
         if self._log is not None:

@@ -385,5 +385,6 @@ def run(config: ClientConfig, config_folder: Path, keys: Keys | None, once: bool
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
-        raise ConfigError(f"[client] dir: expected a folder to write to, {folder} is none: {error}") from None
+        told = getattr(error, "strerror", None) or error
+        raise ConfigError(f"[client] dir: expected a folder to write to, {folder} is none: {told}") from None
     return run_daemon(ClientApp(config, config_folder, keys, once).run(lifeline))
