@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO, cast
 
 import msgspec
 
@@ -34,6 +34,7 @@ from models.data import dataset_classes
 from models.spec import ConfigError, RunSpec
 from wire.exit_codes import ExitCode
 from wire.sockets.log import say
+from wire.sockets.outlet import Outlet
 from wire.sockets.signals import ignore_signals, run_daemon
 from wire.sockets.systemd import ServiceManager
 from wire.sockets.zeromq import AddressInUseError
@@ -113,6 +114,20 @@ def end_by(end: Callable[[str], None], note: Callable[[str], None]) -> None:
         loop.add_signal_handler(number, end, f"stopped by {number.name}")
 
 
+@contextlib.contextmanager
+def _printing() -> Iterator[None]:
+    """Have standard output that cannot be written told, unless nobody reads it any more; the run goes on."""
+
+    def tell(error: Exception) -> None:
+        if not isinstance(error, BrokenPipeError):
+            cause = getattr(error, "strerror", None) or error
+            say(f"coordinator: standard output: {cause}; what the run prints is lost, and the run goes on")
+
+    with contextlib.redirect_stdout(cast(TextIO, Outlet(sys.stdout, tell))):
+        yield
+
+
+@_printing()
 def recorded(request: RunRequest, go: Go) -> ExitCode:
     """Let a run go to its end, and print its table, the run folder first and last; a new run's folder is made.
 

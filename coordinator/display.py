@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, cast
 
 from coordinator.metrics.tally import RoundView
-from coordinator.outlet import Outlet
 from coordinator.units import show_accuracy, show_bytes, show_seconds
+from wire.sockets.outlet import Outlet
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -77,5 +78,48 @@ def test_what_does_not_fit_on_the_disk_is_told_in_a_line() -> None:
                 text=True,
                 timeout=60,
             )
-        assert ended.stderr == "it: No space left on device: what was to be written is not whole\n"
+        assert ended.stderr == "it: standard output: No space left on device: what was to be written is not whole\n"
         assert ended.returncode == ExitCode.FAILED
+
+
+PROGRAM = "import sys; from wire.sockets.command import run_command; sys.exit(run_command('it', {command}))"
+
+BUFFERING = pytest.mark.parametrize("options", [[], ["-u"]])
+
+
+@BUFFERING
+def test_that_standard_error_cannot_be_written_changes_no_exit_code(options: list[str]) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    command = "lambda: print('told', file=sys.stderr) or 2"
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(
+            [sys.executable, *options, "-c", PROGRAM.format(command=command)], stderr=full, timeout=60
+        )
+    assert ended.returncode == ExitCode.BAD_CONFIG
+
+
+@BUFFERING
+@pytest.mark.parametrize("printed", ["x", "x" * 100_000])
+def test_a_reader_that_has_read_enough_is_no_failure(options: list[str], printed: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = f"lambda: print({printed!r}) or 0"
+    with os.fdopen(writer, "w") as closed:
+        ended = subprocess.run(
+            [sys.executable, *options, "-c", PROGRAM.format(command=command)],
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            timeout=60,
+        )
+    assert (ended.returncode, ended.stderr) == (ExitCode.FINISHED, b"")
+
+
+def test_a_broken_pipe_that_is_not_its_output_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+
+    def fail() -> int:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    with pytest.raises(BrokenPipeError):
+        run_command("coordinator", fail)
