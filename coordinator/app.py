@@ -35,7 +35,7 @@ from models.spec import ConfigError, RunSpec
 from wire.exit_codes import ExitCode
 from wire.sockets.log import say
 from wire.sockets.outlet import Outlet
-from wire.sockets.signals import ignore_signals, run_daemon
+from wire.sockets.signals import ending, ignore_signals, run_daemon
 from wire.sockets.systemd import ServiceManager
 from wire.sockets.zeromq import AddressInUseError
 
@@ -110,7 +110,7 @@ def end_by(end: Callable[[str], None], note: Callable[[str], None]) -> None:
 
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(on_error)
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in ending():
         loop.add_signal_handler(number, end, f"stopped by {number.name}")
 
 
@@ -182,7 +182,7 @@ def _leaving_in_words(request: RunRequest, folder: RunFolder) -> Iterator[None]:
         say(f"stopped by {signal.Signals(number).name}; {what}")
         os._exit(ExitCode.INTERRUPTED)
 
-    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.signal(number, leave) for number in ending()}
     try:
         yield
     finally:

@@ -17,7 +17,7 @@ from pathlib import Path
 from coordinator.store.run_folder import RunFolder
 from models.settings import is_loopback, split_address
 from models.spec import ConfigError
-from wire.sockets.signals import ENDING
+from wire.sockets.signals import ending
 
 NEEDED = ("jinja2", "starlette", "uvicorn", "prometheus_client")
 
@@ -73,7 +73,7 @@ class Dashboard:
             with contextlib.suppress(BrokenPipeError):
                 lifeline.close()
 
-        for number in ENDING:
+        for number in ending():
             signal.signal(number, end)
         self._process.wait()
         return has_ended

@@ -35,8 +35,9 @@ def run_command(name: str, command: Callable[[], int], ignored: Sequence[str] = 
     if sys.platform == "win32":
         print(WINDOWS, file=sys.stderr)
         return ExitCode.BAD_CONFIG
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _leave)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` has it
+            signal.signal(number, _leave)
     for each in ignored:
         signal.signal(signal.Signals[each], signal.SIG_IGN)
     outlet = Outlet(sys.stderr)

@@ -12,7 +12,7 @@ class Outlet:
     """Writes to a stream until that fails; letters that its encoding lacks are written as escapes."""
 
     def __init__(self, stream: TextIO | None, on_failed: Callable[[Exception], None] = lambda error: None) -> None:
-        """Write to this stream, None being one that has failed; `on_failed` hears of its failure, and may raise that."""
+        """Write to this stream, None being one that has failed; `on_failed` hears of a failure, and may raise it."""
         self._stream = self._given = stream
         self._on_failed = on_failed
         self.encoding = str(getattr(stream, "encoding", None) or "utf-8")

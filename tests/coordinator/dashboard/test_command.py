@@ -42,7 +42,7 @@ def answer_of(address: str) -> str:
         return str(answer.read().decode())
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_run_that_is_over_is_shown_until_a_signal_comes(run: Run, number: signal.Signals) -> None:
     with shown(run.folder.path) as (serving, address):
         assert address.startswith("http://127.0.0.1:")

@@ -35,10 +35,11 @@ def test_on_windows_a_command_says_where_it_runs_and_imports_nothing_that_is_not
 def test_elsewhere_it_runs_and_signals_that_are_ignored_end_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     handlers: dict[int, object] = {}
     monkeypatch.setattr(signal, "signal", handlers.__setitem__)
+    monkeypatch.setattr(signal, "getsignal", lambda number: signal.SIG_DFL)
     for platform in ("linux", "darwin"):
         monkeypatch.setattr(sys, "platform", platform)
         assert run_command("name", lambda: 4, ignored=["SIGUSR1"]) == 4
-    assert set(handlers) == {signal.SIGINT, signal.SIGTERM, signal.SIGUSR1}
+    assert set(handlers) == {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1}
     assert handlers[signal.SIGUSR1] is signal.SIG_IGN
 
 
