@@ -48,7 +48,8 @@ def run_dir(text: str) -> Path:
     """Return the folder of a run that is named by its folder, its id in a service, or its address on this machine.
 
     Raises:
-        ConfigError: it is an address, and no run is behind it; or the service has runs, and none of this name.
+        ConfigError: it is an address, and no run is behind it; or the service has runs, and none of this name, or not
+            its folder.
     """
     from pathlib import Path
 
@@ -56,6 +57,7 @@ def run_dir(text: str) -> Path:
     from coordinator.listener import run_at
     from coordinator.service.queue import RUNS, Queue
     from models.settings import is_plain_name, split_address
+    from models.spec import ConfigError
 
     service, path = default_service(), Path(text)
     if path.exists():
@@ -66,6 +68,8 @@ def run_dir(text: str) -> Path:
         return run_at(text)
     if is_plain_name(text) and (queue := Queue(service)).entries:
         queue.find(text)
+        told = f"its service expects its folder at {(service / RUNS / text).absolute()}, got nothing there"
+        raise ConfigError(f"{text}: {told}; put it back, or name the folder where it is")
     return path
 
 
