@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO, cast
 
 import msgspec
 
@@ -27,14 +27,15 @@ from coordinator.metrics.privacy import require_accounting
 from coordinator.start import Start, read_start
 from coordinator.store.record import RunRecord
 from coordinator.store.run_folder import RunFolder
-from coordinator.store.schema import settle
+from coordinator.store.schema import in_words, settle
 from coordinator.store.store import StoreError
 from coordinator.table import final_table
 from models.data import dataset_classes
 from models.spec import ConfigError, RunSpec
 from wire.exit_codes import ExitCode
 from wire.sockets.log import say
-from wire.sockets.signals import ignore_signals, run_daemon
+from wire.sockets.outlet import Outlet
+from wire.sockets.signals import ending, ignore_signals, run_daemon
 from wire.sockets.systemd import ServiceManager
 from wire.sockets.zeromq import AddressInUseError
 
@@ -109,10 +110,24 @@ def end_by(end: Callable[[str], None], note: Callable[[str], None]) -> None:
 
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(on_error)
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in ending():
         loop.add_signal_handler(number, end, f"stopped by {number.name}")
 
 
+@contextlib.contextmanager
+def _printing() -> Iterator[None]:
+    """Have standard output that cannot be written told, unless nobody reads it any more; the run goes on."""
+
+    def tell(error: Exception) -> None:
+        if not isinstance(error, BrokenPipeError):
+            cause = getattr(error, "strerror", None) or error
+            say(f"coordinator: standard output: {cause}; what the run prints is lost, and the run goes on")
+
+    with contextlib.redirect_stdout(cast(TextIO, Outlet(sys.stdout, tell))):
+        yield
+
+
+@_printing()
 def recorded(request: RunRequest, go: Go) -> ExitCode:
     """Let a run go to its end, and print its table, the run folder first and last; a new run's folder is made.
 
@@ -151,7 +166,7 @@ def _carried_out(
             display.note(folder.how_to_go_on(request.mode))
     except (ConfigError, StoreError, OSError) as error:
         where = "[run] dir" if request.folder is None else "--resume"
-        told = str(error) if isinstance(error, ConfigError) else f"{where}: {error}"
+        told = str(error) if isinstance(error, ConfigError) else f"{where}: {in_words(error, folder.path)}"
         raise ConfigError(f"{told}; {REMOVED}" if _is_removed(request, folder) else told) from None
     finally:
         display.close()
@@ -167,7 +182,7 @@ def _leaving_in_words(request: RunRequest, folder: RunFolder) -> Iterator[None]:
         say(f"stopped by {signal.Signals(number).name}; {what}")
         os._exit(ExitCode.INTERRUPTED)
 
-    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.signal(number, leave) for number in ending()}
     try:
         yield
     finally:
@@ -201,7 +216,7 @@ def _live_page(request: RunRequest, folder: RunFolder) -> Iterator[None]:
         return
     from coordinator.dashboard.process import Dashboard
 
-    with contextlib.closing(Dashboard(folder, address)) as dashboard:
+    with contextlib.closing(Dashboard(folder, address, log=folder.path / "dashboard.log")) as dashboard:
         print(f"live page: {dashboard.url}", file=sys.stderr, flush=True)  # not in the log: there may be a token in it
         yield
 

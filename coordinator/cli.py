@@ -93,6 +93,12 @@ def _parser() -> argparse.ArgumentParser:
     status.add_argument("--format", choices=["text", "json"], default="text", help="default: text")
     again = "say it again every so many seconds until the run is over (default: 2)"
     status.add_argument("--watch", type=_seconds, nargs="?", const=2.0, metavar="SECONDS", help=again)
+    page = add(
+        "dashboard", _dashboard, "serve the live page of a run until a signal comes, whoever runs it, over or not"
+    )
+    page.add_argument("run_dir", type=run_dir, metavar="RUN", help=RUN)
+    at = f"host:port, or a port of this machine alone (default: {DASHBOARD})"
+    page.add_argument("address", nargs="?", default=DASHBOARD, metavar="ADDR", help=at)
     report = add("report", _report, "write the page of a run, or one that compares several")
     report.add_argument("run_dirs", type=run_dir, nargs="+", metavar="RUN", help=f"{RUN}, over or not")
     report.add_argument("--format", choices=FORMS, default=PAGE, help=f"default: {PAGE}")
@@ -217,6 +223,12 @@ def _seconds(text: str) -> float:
     raise argparse.ArgumentTypeError(f"expected seconds from 0.1 to 86400, got {text!r}")
 
 
+def _dashboard(args: argparse.Namespace) -> int:
+    from coordinator.dashboard.command import dashboard
+
+    return dashboard(args.run_dir, _at(args.address))
+
+
 def _report(args: argparse.Namespace) -> int:
     from coordinator.report.command import report
 
@@ -267,13 +279,15 @@ def _methods(args: argparse.Namespace) -> int:
 
 
 def _live_page(args: argparse.Namespace) -> list[str]:
-    """Return the setting for `--dashboard`: a port alone is one of this machine."""
+    """Return the setting for `--dashboard`."""
     import json
 
-    address = args.dashboard
-    if address is None:
-        return []
-    return [f"report.dashboard={json.dumps(f'127.0.0.1:{address}' if address.isdecimal() else address)}"]
+    return [] if args.dashboard is None else [f"report.dashboard={json.dumps(_at(args.dashboard))}"]
+
+
+def _at(address: str) -> str:
+    """Return the address of a live page: a port alone is one of this machine."""
+    return f"127.0.0.1:{address}" if address.isdecimal() else address
 
 
 def _load_run(args: argparse.Namespace, mode: str, settings: Sequence[str]) -> tuple[RunConfig, Path, RunFolder | None]:

@@ -186,7 +186,7 @@ def _ask(order: Message, service: Path | None, kind: type[AnswerT]) -> AnswerT:
         raise ConfigError(f"{path}: expected an answer of the service within {ANSWER_S:g} s, got none") from None
     except (OSError, WireError) as error:
         expected = "expected a service that runs there (coordinator serve), or one that PROTOEDGE_SERVICE names"
-        raise ConfigError(f"{path}: {expected}: {error}") from None
+        raise ConfigError(f"{path}: {expected}: {getattr(error, 'strerror', None) or error}") from None
     if isinstance(answer, Refused):
         raise ConfigError(answer.reason)
     assert isinstance(answer, kind)

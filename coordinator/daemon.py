@@ -40,6 +40,7 @@ from coordinator.rounds import Rounds
 from coordinator.server_half import ServerHalf, Spare
 from coordinator.store.record import RunRecord
 from coordinator.store.run_folder import run_token
+from coordinator.store.schema import in_words
 from coordinator.store.store import StoreError
 from coordinator.tasks import Tasks
 from models import methods
@@ -200,7 +201,7 @@ class Coordinator:
             reach("summary.written")
             self._record.close()
         except (OSError, StoreError) as error:
-            incomplete = f"the run's record is not complete: {error}"
+            incomplete = f"the run's record is not complete: {in_words(error, self._record.folder.path)}"
             self._display.note(incomplete)
             code, reason = ExitCode.INTERRUPTED, reason if code == ExitCode.INTERRUPTED else incomplete
         self.reason = reason
@@ -385,7 +386,7 @@ class Coordinator:
         """End the run if one of its tasks has failed: it would wait for that task for ever."""
         error = None if task.cancelled() else task.exception()
         if isinstance(error, OSError | StoreError):
-            self.end(ExitCode.INTERRUPTED, f"cannot write to {self._record.folder.path}: {error}")
+            self.end(ExitCode.INTERRUPTED, f"cannot write: {in_words(error, self._record.folder.path)}")
         elif error is not None:
             self._display.note("".join(traceback.format_exception(error)))
             self.end(ExitCode.FAILED, f"internal error: {type(error).__name__}: {error}")

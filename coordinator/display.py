@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, cast
 
 from coordinator.metrics.tally import RoundView
-from coordinator.outlet import Outlet
 from coordinator.units import show_accuracy, show_bytes, show_seconds
+from wire.sockets.outlet import Outlet
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -74,7 +74,7 @@ class Display:
         try:
             self._log = Outlet(path.open("a", encoding="utf-8", buffering=1))
         except OSError as error:
-            self.note(f"no log file: {error}")
+            self.note(f"no log file: {path}: {error.strerror}")
 
     def _say(self, line: str) -> None:
         if self._log is not None:

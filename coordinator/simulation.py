@@ -29,6 +29,7 @@ from coordinator.own_half import OwnHalf
 from coordinator.rounds import Rounds
 from coordinator.store.record import RunRecord
 from coordinator.store.run_folder import RunFolder, run_token
+from coordinator.store.schema import in_words
 from coordinator.store.store import StoreError
 from coordinator.virtual.clients import Assignment, Done
 from coordinator.virtual.clock import Arrival, SimulatedClock
@@ -115,7 +116,7 @@ class Simulation:
         except CheckpointError as error:
             self._end(ExitCode.INTERRUPTED, str(error))
         except (OSError, StoreError) as error:
-            self._end(ExitCode.INTERRUPTED, f"cannot write: {error}")
+            self._end(ExitCode.INTERRUPTED, f"cannot write: {in_words(error, self._record.folder.path)}")
         except Exception as error:  # whatever a method, net or data set does
             self._record.display.note(traceback.format_exc())
             self._end(ExitCode.FAILED, f"{type(error).__name__}: {error}")
@@ -138,7 +139,8 @@ class Simulation:
             if code == ExitCode.FINISHED:
                 self._record.drop_client_states(self._names)
         except (OSError, StoreError) as error:
-            code, reason = ExitCode.INTERRUPTED, f"the run's record is not complete: {error}"
+            told = in_words(error, self._record.folder.path)
+            code, reason = ExitCode.INTERRUPTED, f"the run's record is not complete: {told}"
         self._record.display.note(f"the run is over: {code.outcome}" + (f" ({reason})" if reason else ""))
         return code
 

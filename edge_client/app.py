@@ -45,7 +45,7 @@ from wire.sockets.knock import mechanism_at
 from wire.sockets.log import say
 from wire.sockets.names import look_up
 from wire.sockets.pipe import end_with_parent
-from wire.sockets.signals import run_daemon
+from wire.sockets.signals import ending, run_daemon
 from wire.sockets.systemd import ServiceManager
 from wire.sockets.zeromq import Dealer, LinkEnd, mismatch
 from wire.version import PROTOCOL_VERSION
@@ -101,7 +101,7 @@ class ClientApp:
         """Serve until the session ends, a signal comes, or the other end of the lifeline closes."""
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[tuple[ExitCode, str]] = self._loop.create_future()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in ending():
             self._loop.add_signal_handler(number, self._end, ExitCode.INTERRUPTED, f"stopped by {number.name}")
         self._loop.add_signal_handler(signal.SIGUSR1, self._schedule.pause, True)
         self._loop.add_signal_handler(signal.SIGUSR2, self._schedule.pause, False)
@@ -394,5 +394,6 @@ def run(config: ClientConfig, config_folder: Path, keys: Keys | None, once: bool
     except ConfigError:
         raise
     except (OSError, ValueError) as error:
-        raise ConfigError(f"[client] dir: expected a folder to write to, {folder} is none: {error}") from None
+        told = getattr(error, "strerror", None) or error
+        raise ConfigError(f"[client] dir: expected a folder to write to, {folder} is none: {told}") from None
     return run_daemon(ClientApp(config, config_folder, keys, once).run(lifeline))

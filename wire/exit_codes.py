@@ -14,7 +14,7 @@ class ExitCode(IntEnum):
     FAILED = 4
     """The run failed: too many rounds without a quorum, or an error in the method."""
     INTERRUPTED = 5
-    """Stopped before the end, by a signal or because nobody reads the output any more; may be started again."""
+    """Stopped before the end, as by a signal; may be started again."""
 
     @property
     def outcome(self) -> str:

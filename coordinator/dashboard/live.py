@@ -11,6 +11,7 @@ from pathlib import Path
 from coordinator.report.page import live_body
 from coordinator.report.reading import Run, read_run
 from coordinator.status import read_status
+from coordinator.store.holder import last_holder
 from coordinator.store.run_folder import RunFolder
 from coordinator.whereabouts import IN_WORDS, whereabouts
 from models.spec import ConfigError
@@ -37,7 +38,7 @@ class LiveRun:
         self._took_s = 0.0
         self._run: Run | None = None
         self.left = asyncio.Event()
-        """Is set when the process that ran the run has left it, however it did."""
+        """Is set when the process that had the page served has left it, however it did."""
 
     async def body(self) -> str:
         """Return the page's content as of now.
@@ -93,9 +94,11 @@ class LiveRun:
 
 
 def version_of(folder: RunFolder) -> str:
-    """Return a text that changes when the run's files do."""
+    """Return a text that changes when the run's files do, and when its process is gone."""
     paths = (folder.store_path, Path(f"{folder.store_path}-wal"), folder.summary_path, folder.log_path)
-    return " ".join(f"{found.st_mtime_ns}:{found.st_size}" for path in paths if (found := _stat(path)))
+    process = last_holder(folder.store_path)  # whose end by a kill leaves the files as they are
+    changed = [f"{found.st_mtime_ns}:{found.st_size}" for path in paths if (found := _stat(path))]
+    return " ".join([*changed, str(process and process.pid)])
 
 
 def _stat(path: Path) -> os.stat_result | None:

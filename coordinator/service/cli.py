@@ -48,7 +48,8 @@ def run_dir(text: str) -> Path:
     """Return the folder of a run that is named by its folder, its id in a service, or its address on this machine.
 
     Raises:
-        ConfigError: it is an address, and no run is behind it; or the service has runs, and none of this name.
+        ConfigError: it is an address, and no run is behind it; or the service has runs, and none of this name, or not
+            its folder.
     """
     from pathlib import Path
 
@@ -56,6 +57,7 @@ def run_dir(text: str) -> Path:
     from coordinator.listener import run_at
     from coordinator.service.queue import RUNS, Queue
     from models.settings import is_plain_name, split_address
+    from models.spec import ConfigError
 
     service, path = default_service(), Path(text)
     if path.exists():
@@ -66,6 +68,8 @@ def run_dir(text: str) -> Path:
         return run_at(text)
     if is_plain_name(text) and (queue := Queue(service)).entries:
         queue.find(text)
+        told = f"its service expects its folder at {(service / RUNS / text).absolute()}, got nothing there"
+        raise ConfigError(f"{text}: {told}; put it back, or name the folder where it is")
     return path
 
 
@@ -75,14 +79,17 @@ def is_standing(args: argparse.Namespace) -> bool:
     Raises:
         ConfigError: something is named that belongs to one run, or to none.
     """
+    from coordinator.service.settings import PAGE_OF_A_RUN
     from models.spec import ConfigError
 
     if args.config is not None or args.resume is not None:
         if args.settings is not None:
             raise ConfigError("serve: expected --settings without a run, or a run (--config or --resume) without it")
         return False
-    if args.init_from is not None or args.resume_last or args.dashboard is not None:
-        raise ConfigError("serve: expected --config FILE beside --init-from, --resume-last and --dashboard")
+    if args.dashboard is not None:
+        raise ConfigError(f"serve: expected --config FILE beside --dashboard; {PAGE_OF_A_RUN}")
+    if args.init_from is not None or args.resume_last:
+        raise ConfigError("serve: expected --config FILE beside --init-from and --resume-last")
     return True
 
 

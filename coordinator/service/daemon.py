@@ -37,7 +37,7 @@ from coordinator.service.settings import ServiceConfig
 from coordinator.service.spare import SpareAggregator
 from coordinator.service.waiting import tell_queue
 from coordinator.store.run_folder import RunFolder, run_token
-from coordinator.store.schema import settle
+from coordinator.store.schema import in_words, settle
 from coordinator.store.store import StoreError
 from models.spec import ConfigError
 from wire.encoding import encode
@@ -194,7 +194,7 @@ class Service:
                 plan = Plan.read(RunFolder.open(self.config.runs / entry.run_id), self.config)
                 ended = plan.folder.read_summary().get("outcome")
             except (ConfigError, OSError) as error:
-                self._book_over(entry.run_id, "failed", str(error))
+                self._book_unusable(entry.run_id, error)
                 continue
             if entry.state == "running" and ended in ("finished", "failed"):  # but was killed before it was booked
                 self._book_over(entry.run_id, ended, "")
@@ -225,9 +225,9 @@ class Service:
         try:
             hosted = Hosted(plan, self._modules, self._door, self._spare.take)
         except (ConfigError, StoreError, OSError) as error:
-            self._book_over(run_id, "failed", str(error))
+            self._book_unusable(run_id, error)
             return
-        say(f"{run_id} begins")
+        say(f"{run_id} {'goes on' if hosted.has_begun else 'begins'}")
         for other in self.hosted.values():
             hosted.clients -= other.clients
         self.hosted[run_id] = hosted
@@ -268,6 +268,11 @@ class Service:
         self.queue.hold(Entry(run_id, "over", outcome, reason))
         self._write_queue()
 
+    def _book_unusable(self, run_id: str, error: Exception) -> None:
+        """Have a run failed whose folder cannot be used, and say how it goes on where that may change."""
+        how = "" if isinstance(error, ConfigError) else f": coordinator resume {run_id}"
+        self._book_over(run_id, "failed", in_words(error, self.config.runs / run_id) + how)
+
     def _write_queue(self) -> None:
         """Have on disk what the queue holds, or try again at the next tick."""
         try:
@@ -302,7 +307,7 @@ class Service:
                 with plan.folder.log_path.open("ab") as log:
                     self._reporters.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
             except OSError as error:
-                say(f"{plan.folder.run_id} has no report: {error}")
+                say(f"{plan.folder.run_id} has no report: {in_words(error, plan.folder.path)}")
 
     # Clients
 

@@ -43,8 +43,8 @@ class Desk:
             self._bound = _inode(self.path)
         except OSError as error:
             listener.close()
-            expected = "expected a folder for a socket, whose whole path has 107 bytes at most"
-            raise ConfigError(f"[service] dir: {expected}, {self.path} cannot be one: {error}") from None
+            expected, got = "expected a folder for a socket, whose whole path has 107 bytes at most", error.strerror
+            raise ConfigError(f"[service] dir: {expected}, {self.path} cannot be one: {got or error}") from None
         self._server = await asyncio.start_unix_server(self._serve, sock=listener, backlog=BACKLOG)
 
     def close(self) -> None:

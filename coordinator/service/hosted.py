@@ -21,7 +21,7 @@ from coordinator.server_half import Spare
 from coordinator.service.settings import ServiceConfig
 from coordinator.store.record import RunRecord
 from coordinator.store.run_folder import RunFolder
-from coordinator.store.schema import StoreError, lock_mark
+from coordinator.store.schema import StoreError, in_words, lock_mark
 from models.data import dataset_classes
 from models.settings import source_of
 from models.spec import RunSpec
@@ -164,6 +164,11 @@ class Hosted:
         return self.plan.folder.run_id
 
     @property
+    def has_begun(self) -> bool:
+        """Whether the run goes on from what an earlier time of it has stored."""
+        return self._record.standing.constants is not None
+
+    @property
     def is_over(self) -> bool:
         """Whether nothing more happens in it but that its clients are told."""
         return self._passage.is_open and self._coordinator.is_over
@@ -193,7 +198,7 @@ class Hosted:
                 code = await self._coordinator.run(None)
         except (OSError, StoreError) as error:
             code = ExitCode.INTERRUPTED
-            self.reason = f"its record in {self.plan.folder.path} cannot be written: {error}"
+            self.reason = f"its record cannot be written: {in_words(error, self.plan.folder.path)}"
         self.reason = self._coordinator.reason or self.reason
         return self._outcome or code.outcome
 

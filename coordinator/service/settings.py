@@ -13,6 +13,8 @@ from coordinator.service.queue import RUNS
 from models.settings import check_owner, read_tables, refusal, source_of
 from models.spec import IntervalSeconds, Positive, Section, read_section
 
+PAGE_OF_A_RUN = "of a run of a service, `coordinator dashboard RUN` serves the page"
+
 
 class ServiceSection(Section, frozen=True):
     """`[service]`: where its queue and runs are, how many runs go on at a time, and how often idle clients speak."""
@@ -51,7 +53,7 @@ class ServiceConfig(Section, frozen=True):
             ConfigError: a service does not have such a run.
         """
         if config.report.dashboard:
-            raise refusal(where, "report.dashboard", config.report.dashboard, "nothing in a run of a service")
+            raise refusal(where, "report.dashboard", config.report.dashboard, f"nothing; {PAGE_OF_A_RUN}")
         if config.run.store == "memory":
             raise refusal(where, "run.store", config.run.store, "'disk', since a service goes on with its runs")
         require_accounting(config.privacy)

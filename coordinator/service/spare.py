@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from coordinator.server_half import MODULE
+from coordinator.store.schema import in_words
 from wire.sockets.child import Child, thread_environment
 from wire.sockets.log import say
 
@@ -25,7 +26,7 @@ class SpareAggregator:
                 await child.start(MODULE, (), thread_environment(1))
             except OSError as error:  # a run starts one of its own
                 self._child = None
-                say(f"no aggregator is at hand: {error}")
+                say(f"no aggregator is at hand: {in_words(error, self._log)}")
 
     def take(self) -> Child | None:
         """Give it away; None if there is none that has been started."""

@@ -105,7 +105,9 @@ class RunFolder:
             folder.write_config(config)
         except OSError as error:
             folder.discard()
-            raise ConfigError(f"[run] dir = {config.run.dir!r}: expected a folder to write to, got {error}") from None
+            raise ConfigError(
+                f"[run] dir = {config.run.dir!r}: expected a folder to write to, got {error.strerror}"
+            ) from None
         return folder
 
     @classmethod
@@ -326,8 +328,9 @@ def write_whole(path: Path, content: Iterable[bytes], mode: int = 0o666) -> None
             file.writelines(content)
             file.flush()
             os.fsync(file.fileno())
-    except OSError:
+    except OSError as error:
         draft.unlink(missing_ok=True)
+        error.filename = str(path)  # a disk that is full does not say where
         raise
     draft.replace(path)
     sync_folder(path.parent)

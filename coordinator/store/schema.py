@@ -85,8 +85,22 @@ class StoreError(Exception):
 def explain(path: Path | None, cause: Exception) -> StoreError:
     """Return the error that says of the store at `path` what happened and what to do about it."""
     text = (cause.strerror if isinstance(cause, OSError) else None) or str(cause) or type(cause).__name__
+    return StoreError(f"store {path or 'in memory'}: {_with_advice(text)}")
+
+
+def in_words(error: Exception, place: Path) -> str:
+    """Return what happened to a file, or to one in `place` where the error names none, and what to do about it.
+
+    An error that is not the operating system's own says so itself.
+    """
+    if not isinstance(error, OSError) or error.strerror is None:
+        return str(error)
+    return f"{error.filename or place}: {_with_advice(error.strerror)}"
+
+
+def _with_advice(text: str) -> str:
     advice = next((advice for word, advice in ADVICE if word in text), "see to the cause and start the run again")
-    return StoreError(f"store {path or 'in memory'}: {text}; {advice}")
+    return f"{text}; {advice}"
 
 
 def lock_path(path: Path) -> Path:
@@ -125,8 +139,12 @@ def lock_store(path: Path) -> int:
         holder = os.read(descriptor, 20).decode(errors="replace")
         os.close(descriptor)
         raise StoreError(f"store {path}: in use by process {holder}; stop it or name another folder") from error
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+    try:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+    except OSError as error:
+        os.close(descriptor)
+        raise explain(path, error) from error
     return descriptor
 
 

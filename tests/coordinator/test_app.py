@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import socket
@@ -38,6 +39,34 @@ def test_a_run_that_is_over_is_no_failure_of_the_service_that_would_go_on_with_i
         assert manager.recv(64).decode() == READY
     assert "the run is finished already" in capsys.readouterr().out
     assert not folder.store_path.with_name("store.sqlite-wal").exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (
+            OSError(28, "No space left on device"),
+            ["coordinator: standard output: No space left on device; what the run"],
+        ),
+        (BrokenPipeError(32, "Broken pipe"), []),
+    ],
+)
+def test_a_run_whose_output_cannot_be_written_goes_on_and_ends_as_ever(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: OSError,
+    told: list[str],
+) -> None:
+    class Lost(io.StringIO):
+        def write(self, text: str) -> int:
+            raise error
+
+    config = load(None, [f"run.dir={tmp_path}", "data.dataset=digits", "report.page=false"])
+    monkeypatch.setattr("sys.stdout", Lost())
+    assert recorded(RunRequest(config, "serve", tmp_path), lambda spec, record: ExitCode.FAILED) == ExitCode.FAILED
+    said = [line for line in capsys.readouterr().err.splitlines() if "output" in line]
+    assert [line[: len(begin)] for line, begin in zip(said, told, strict=True)] == told
 
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)

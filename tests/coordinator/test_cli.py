@@ -118,7 +118,7 @@ def test_a_reader_that_goes_away_is_no_traceback(args: list[str]) -> None:
     assert process.stderr is not None
     with process.stderr:
         assert process.stderr.read() == ""
-    assert process.wait(timeout=60) == ExitCode.INTERRUPTED
+    assert process.wait(timeout=60) == ExitCode.FINISHED
 
 
 APPS = (("coordinator.app", "serve"), ("coordinator.loopback", "loopback"), ("coordinator.simulation", "simulate"))
@@ -227,6 +227,10 @@ def test_a_run_goes_on_with_its_own_settings_and_modules(command: str, apps: lis
         (["serve", "--resume", "x", "--init-from", "y"], "not allowed with argument"),
         (["simulate", "--resume", "x"], "x: expected a run folder with a config.toml, got nothing"),
         (["serve", "--init-from", "y"], "serve: expected --config FILE beside --init-from"),
+        (
+            ["serve", "--dashboard"],
+            "of a run of a service, `coordinator dashboard RUN` serves",
+        ),
         (["serve", "--settings", "x", "--config", "y"], "serve: expected --settings without a run"),
         (["serve"], "[transport] keys = 'coordinator-keys': expected the coordinator's keys there"),
         (["serve", "--resume", "no-such-folder"], "no-such-folder: expected a run folder with a config.toml"),

@@ -91,6 +91,16 @@ def test_clients_that_hold_uplinks_for_a_frozen_coordinator(pairs: PairsRun) -> 
     see_it_end(coordinator, signal.SIGINT)
 
 
+def test_a_coordinator_and_a_client_whose_terminal_is_gone(pairs: PairsRun) -> None:
+    pairs.gates.shut(FIRST, SECOND, how="spin")
+    coordinator, clients = pairs.serve_all(0, 1)
+    pairs.gates.see(FIRST, SECOND)
+    see_it_end(clients[0], signal.SIGHUP)
+    see_it_end(coordinator, signal.SIGHUP)
+    assert clients[1].wait(END_S) == ExitCode.INTERRUPTED
+    assert coordinator.summary["outcome"] == "interrupted"
+
+
 def test_an_aggregating_coordinator(pairs: PairsRun) -> None:
     pairs.gates.shut("server-echoes", how="spin")
     coordinator, clients = pairs.serve_all(0, 1)

@@ -54,11 +54,13 @@ def test_a_killed_service_goes_on_with_its_runs_and_its_queue(service: StandingS
     assert [run.state for run in client_api.runs(service.folder)] == ["running", "queued"]
     service.process.kill()
     service.pairs.gates.open(client_id(0))
-    service.start("again")
+    again = service.start("again")
     for seed, run_id in enumerate((first, second)):
         assert service.outcome(run_id) == "finished"
         service.pairs.configure(run={"seed": seed})
         assert service.summary(run_id)["global_hash"] == service.pairs.undisturbed_hashes()
+    assert f"{first} goes on\n" in again.said
+    assert f"{second} begins\n" in again.said
 
 
 @pytest.mark.slow

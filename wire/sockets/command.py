@@ -6,14 +6,16 @@ takes time.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TextIO, cast
 
 from wire.exit_codes import ExitCode
 from wire.sockets.lean import keep_openssl_out
+from wire.sockets.outlet import Outlet
 
 if TYPE_CHECKING:
     import argparse
@@ -27,38 +29,53 @@ def run_command(name: str, command: Callable[[], int], ignored: Sequence[str] = 
 
     A signal before the daemon handles its own ends quietly as well, one that is `ignored` does nothing. Where the
     daemons cannot run this is said in a line, before anything is imported that is not there. So is what file cannot be
-    used, where nobody who knows more of it has said so.
+    used, where nobody who knows more of it has said so, and that standard output cannot be written, but where nobody
+    reads it any more. That standard error cannot be written changes nothing.
     """
     if sys.platform == "win32":
         print(WINDOWS, file=sys.stderr)
         return ExitCode.BAD_CONFIG
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _leave)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` has it
+            signal.signal(number, _leave)
     for each in ignored:
         signal.signal(signal.Signals[each], signal.SIG_IGN)
+    outlet = Outlet(sys.stderr)
+    with contextlib.redirect_stderr(cast("TextIO", outlet)):
+        code = _carry_out(name, command)
+        outlet.flush()
+    return code
+
+
+def _carry_out(name: str, command: Callable[[], int]) -> int:
+    """Run the command and return its exit code, or that of an error of a file; output that is lost is the command's."""
+    code: int = ExitCode.FINISHED
+    lost: list[Exception] = []
+
+    def lose(error: Exception) -> NoReturn:
+        lost.append(error)
+        raise error
+
     try:
-        try:
-            keep_openssl_out()
-            return command()
-        finally:
-            print(end="", flush=True)
-    except BrokenPipeError:
-        _drop_output()
-        return ExitCode.INTERRUPTED
+        with contextlib.redirect_stdout(cast("TextIO", Outlet(sys.stdout, lose))):
+            try:
+                keep_openssl_out()
+                code = command()
+            finally:
+                sys.stdout.flush()
     except OSError as error:
+        is_of_output = error in lost
+        if is_of_output and isinstance(error, BrokenPipeError):
+            return code
         if error.filename is not None:
             print(f"{name}: {error.filename}: {error.strerror}", file=sys.stderr)
             return ExitCode.BAD_CONFIG
-        if error.errno != errno.ENOSPC:
+        if not is_of_output and error.errno != errno.ENOSPC:
             raise
-        _drop_output()
-        print(f"{name}: {error.strerror}: what was to be written is not whole", file=sys.stderr)
-        return ExitCode.FAILED
-
-
-def _drop_output() -> None:
-    """Let what is still buffered go nowhere, which would fail again when the interpreter ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        where = "standard output: " if is_of_output else ""
+        print(f"{name}: {where}{error.strerror}: what was to be written is not whole", file=sys.stderr)
+        return code or ExitCode.FAILED
+    return code
 
 
 def add_version(parser: argparse.ArgumentParser) -> None:

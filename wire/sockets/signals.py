@@ -14,7 +14,7 @@ from wire.exit_codes import ExitCode
 
 T = TypeVar("T")
 
-ENDING = (signal.SIGTERM, signal.SIGINT)
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 SIGNALS = (*ENDING, signal.SIGUSR1, signal.SIGUSR2)
 
@@ -22,6 +22,12 @@ STDERR = 2
 
 LAST_WORK_S = 2.5
 """How long a process that computes in its main thread may go on after a signal that ends it."""
+
+
+def ending() -> tuple[signal.Signals, ...]:
+    """Return the signals that end this process in order: SIGHUP is none where it is ignored, as `nohup` has it."""
+    is_kept = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return tuple(number for number in ENDING if number != signal.SIGHUP or not is_kept)
 
 
 @contextlib.contextmanager
@@ -40,7 +46,7 @@ def ended_by_signals(end: Callable[[str], None], last_words: str) -> Iterator[No
     wakeup = signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
     try:
         with _handlers_kept():
-            for number in ENDING:
+            for number in ending():
                 signal.signal(number, lambda number, _: end(_reason(number)))
             yield
     finally:

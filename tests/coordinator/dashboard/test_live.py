@@ -13,12 +13,13 @@ import pytest
 pytest.importorskip("jinja2")
 
 from coordinator.dashboard import live as live_module
-from coordinator.dashboard.live import LiveRun
+from coordinator.dashboard.live import LiveRun, version_of
 from coordinator.report.reading import Run, read_run
 from coordinator.report.rendering import live_script
 from coordinator.status import read_status
 from coordinator.status_text import format_status
 from coordinator.store.run_folder import RunFolder
+from coordinator.store.schema import lock_path
 from tests.coordinator.report.runs import RecordedRun
 
 
@@ -74,6 +75,18 @@ def told_until_left(folder: RunFolder) -> list[str]:
 def test_changes_are_told_until_it_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_module, "CHECK_EVERY_S", 0.001)
     assert told_until_left(RecordedRun(tmp_path).end()) == ["change", "change", "over"]
+
+
+def test_the_end_of_its_process_changes_a_run(tmp_path: Path) -> None:
+    """A kill leaves the files as they are."""
+    with subprocess.Popen(["sleep", "60"]) as other:
+        folder = RecordedRun(tmp_path).leave()
+        lock_path(folder.store_path).write_text(str(other.pid))
+        before = version_of(folder)
+        assert version_of(folder) == before
+        other.kill()
+        other.wait()
+    assert version_of(folder) != before
 
 
 def test_a_run_that_was_killed_is_not_told_to_be_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,8 @@ from tests.integration.processes import until
 def test_it_answers_while_the_run_goes_on_and_leaves_with_it(run: Run) -> None:
     for needed in process.NEEDED:
         pytest.importorskip(needed)
-    dashboard = Dashboard(run.folder, "0.0.0.0:0")
+    log = run.folder.path / "dashboard.log"
+    dashboard = Dashboard(run.folder, "0.0.0.0:0", log=log)
     try:
         assert "0.0.0.0" not in dashboard.url  # nobody could open that
         address, token = re.sub("//.*:", "//127.0.0.1:", dashboard.url).split("?")
@@ -29,7 +30,7 @@ def test_it_answers_while_the_run_goes_on_and_leaves_with_it(run: Run) -> None:
     finally:
         dashboard.close()
     assert dashboard._process.returncode == 0
-    until(lambda: not (run.folder.path / "dashboard.log").read_text(), "it had nothing to complain of")
+    until(lambda: not log.read_text(), "it had nothing to complain of")
 
 
 def test_on_this_machine_alone_there_is_no_token(run: Run) -> None:
@@ -54,5 +55,5 @@ def test_an_address_in_use_is_one_line(run: Run) -> None:
 
 def test_a_missing_package_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "NEEDED", ("json", "no_such_package"))
-    with pytest.raises(ConfigError, match=r"--dashboard needs no_such_package: pip install 'protoedge\[dashboard\]'"):
+    with pytest.raises(ConfigError, match=r"the live page needs no_such_package: pip install 'protoedge\[dashboard\]'"):
         Dashboard(run.folder, "127.0.0.1:0")

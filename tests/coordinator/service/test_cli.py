@@ -107,6 +107,9 @@ def test_a_name_that_no_run_has_is_answered_with_the_nearest(
     Queue(tmp_path).put(Entry("fedavg-1"))
     assert cli.main([command, "fedavg-2"]) == ExitCode.BAD_CONFIG
     assert capsys.readouterr().err == "coordinator: unknown run 'fedavg-2'; did you mean 'fedavg-1'?\n"
+    assert cli.main([command, "fedavg-1"]) == ExitCode.BAD_CONFIG
+    expected = f"fedavg-1: its service expects its folder at {tmp_path}/runs/fedavg-1, got nothing there; put it back"
+    assert expected in capsys.readouterr().err
     assert cli.main([command, "runs/fedavg-2"]) == ExitCode.BAD_CONFIG
     assert "runs/fedavg-2: expected a run folder" in capsys.readouterr().err
 

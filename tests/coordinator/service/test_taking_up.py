@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from pathlib import Path
 
 import pytest
 
 from coordinator.config import load
 from coordinator.service.daemon import Service
+from coordinator.service.hosted import Plan
 from coordinator.service.queue import Entry, Queue
 from coordinator.service.settings import ServiceConfig
 from coordinator.store.run_folder import RunFolder
@@ -85,6 +87,36 @@ def test_a_run_whose_accounts_cannot_be_written_has_failed_and_the_others_are_qu
         async with standing(settings(folder)) as service:
             assert list(service.plans) == [sound.run_id]
             see_failed(service, unwritable, "metrics.jsonl")
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("full", ["coordinator.store.run_folder.os.fsync", "coordinator.store.schema.os.pwrite"])
+def test_a_run_whose_record_finds_the_disk_full_says_where_and_what_to_do(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, full: str
+) -> None:
+    run = left(settings(folder))
+    Queue(folder).put(Entry(run.run_id, "running"))
+    host = Service._host
+
+    def fail(*given: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def host_on_a_full_disk(service: Service, plan: Plan) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(full, fail)
+            host(service, plan)
+
+    monkeypatch.setattr(Service, "_host", host_on_a_full_disk)
+
+    async def main() -> None:
+        async with standing(settings(folder)) as service:
+            see_failed(service, run, f"{folder}/runs/{run.run_id}/")
+            see_failed(service, run, "No space left on device; free some disk space and start the run again")
+            see_failed(service, run, f": coordinator resume {run.run_id}")
+            entry = service.queue.get(run.run_id)
+            assert entry is not None
+            assert "Errno" not in entry.reason
 
     asyncio.run(main())
 

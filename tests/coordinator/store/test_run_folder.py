@@ -1,5 +1,6 @@
 """Run ids, paths, and files that are whole or not there."""
 
+import errno
 import json
 import os
 import re
@@ -166,10 +167,10 @@ def test_a_summary_that_cannot_be_written_leaves_the_last_one(tmp_path: Path, mo
     folder.write_summary({"rounds_completed": 1})
 
     def crash(descriptor: int) -> None:
-        raise OSError("disk full")
+        raise OSError(errno.ENOSPC, "disk full")
 
     monkeypatch.setattr("os.fsync", crash)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(OSError, match=r"disk full: .*/summary\.json"):
         folder.write_summary({"rounds_completed": 2})
     assert json.loads(folder.summary_path.read_text()) == {"rounds_completed": 1}
     assert sorted(path.name for path in folder.path.iterdir()) == ["config.toml", "summary.json"]

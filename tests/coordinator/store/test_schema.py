@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sqlite3
@@ -121,3 +122,13 @@ def test_a_store_that_was_not_finished_when_its_process_was_killed_is_told_of(st
     store_path.touch()
     with pytest.raises(ConfigError, match="its store was not finished; start it again"), reading(store_path):
         pass
+
+
+def test_an_error_of_a_file_says_where_it_was_and_what_to_do(tmp_path: Path) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+    advice = "No space left on device; free some disk space and start the run again"
+    assert schema.in_words(full, tmp_path) == f"{tmp_path}: {advice}"
+    full.filename = "/there"
+    assert schema.in_words(full, tmp_path) == f"/there: {advice}"
+    assert schema.in_words(StoreError("all is said"), tmp_path) == "all is said"
+    assert schema.in_words(OSError("all is said"), tmp_path) == "all is said"

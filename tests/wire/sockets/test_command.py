@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -34,10 +35,11 @@ def test_on_windows_a_command_says_where_it_runs_and_imports_nothing_that_is_not
 def test_elsewhere_it_runs_and_signals_that_are_ignored_end_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     handlers: dict[int, object] = {}
     monkeypatch.setattr(signal, "signal", handlers.__setitem__)
+    monkeypatch.setattr(signal, "getsignal", lambda number: signal.SIG_DFL)
     for platform in ("linux", "darwin"):
         monkeypatch.setattr(sys, "platform", platform)
         assert run_command("name", lambda: 4, ignored=["SIGUSR1"]) == 4
-    assert set(handlers) == {signal.SIGINT, signal.SIGTERM, signal.SIGUSR1}
+    assert set(handlers) == {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1}
     assert handlers[signal.SIGUSR1] is signal.SIG_IGN
 
 
@@ -77,5 +79,48 @@ def test_what_does_not_fit_on_the_disk_is_told_in_a_line() -> None:
                 text=True,
                 timeout=60,
             )
-        assert ended.stderr == "it: No space left on device: what was to be written is not whole\n"
+        assert ended.stderr == "it: standard output: No space left on device: what was to be written is not whole\n"
         assert ended.returncode == ExitCode.FAILED
+
+
+PROGRAM = "import sys; from wire.sockets.command import run_command; sys.exit(run_command('it', {command}))"
+
+BUFFERING = pytest.mark.parametrize("options", [[], ["-u"]])
+
+
+@BUFFERING
+def test_that_standard_error_cannot_be_written_changes_no_exit_code(options: list[str]) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    command = "lambda: print('told', file=sys.stderr) or 2"
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(
+            [sys.executable, *options, "-c", PROGRAM.format(command=command)], stderr=full, timeout=60
+        )
+    assert ended.returncode == ExitCode.BAD_CONFIG
+
+
+@BUFFERING
+@pytest.mark.parametrize("printed", ["x", "x" * 100_000])
+def test_a_reader_that_has_read_enough_is_no_failure(options: list[str], printed: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = f"lambda: print({printed!r}) or 0"
+    with os.fdopen(writer, "w") as closed:
+        ended = subprocess.run(
+            [sys.executable, *options, "-c", PROGRAM.format(command=command)],
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            timeout=60,
+        )
+    assert (ended.returncode, ended.stderr) == (ExitCode.FINISHED, b"")
+
+
+def test_a_broken_pipe_that_is_not_its_output_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+
+    def fail() -> int:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    with pytest.raises(BrokenPipeError):
+        run_command("coordinator", fail)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from wire.exit_codes import ExitCode
 
 DAEMON = """
@@ -71,3 +73,41 @@ def test_a_computation_that_takes_no_note_is_cut_off() -> None:
     ran = computed(last_work_s=0.5, work_s=60)
     assert (ran.returncode, ran.stdout) == (ExitCode.INTERRUPTED, HEARD)
     assert ran.stderr == "stopped by SIGINT: nothing is lost\n"
+
+
+HUNG_UP = """
+import os, signal, sys
+from wire.sockets.command import run_command
+from wire.sockets.signals import ending, ended_by_signals
+
+signal.signal(signal.SIGHUP, getattr(signal, sys.argv[1]))
+
+def command():
+    reasons = []
+    if sys.argv[2] == "computes":
+        with ended_by_signals(reasons.append, "nothing is lost"):
+            os.kill(os.getpid(), signal.SIGHUP)
+    else:
+        os.kill(os.getpid(), signal.SIGHUP)
+    print(*reasons, signal.SIGHUP in ending(), flush=True)
+    return 0
+
+sys.exit(run_command("it", command))
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "how", "ended"),
+    [
+        ("SIG_DFL", "begins", (ExitCode.INTERRUPTED, "")),
+        ("SIG_DFL", "computes", (ExitCode.FINISHED, "stopped by SIGHUP True\n")),
+        ("SIG_IGN", "begins", (ExitCode.FINISHED, "False\n")),
+        ("SIG_IGN", "computes", (ExitCode.FINISHED, "False\n")),
+    ],
+)
+def test_a_terminal_that_goes_away_ends_what_does_not_ignore_it(
+    before: str, how: str, ended: tuple[ExitCode, str]
+) -> None:
+    command = [sys.executable, "-c", HUNG_UP, before, how]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (*ended, "")

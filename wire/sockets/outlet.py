@@ -1,17 +1,20 @@
-"""A text stream that never raises: what cannot be written is lost, and nothing is tried after a first failure."""
+"""A text stream that never raises unasked: what cannot be written is lost, and nothing is tried after a failure."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from typing import TextIO
+from collections.abc import Callable
+from typing import Any, TextIO
 
 
 class Outlet:
     """Writes to a stream until that fails; letters that its encoding lacks are written as escapes."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream: TextIO | None = stream
+    def __init__(self, stream: TextIO | None, on_failed: Callable[[Exception], None] = lambda error: None) -> None:
+        """Write to this stream, None being one that has failed; `on_failed` hears of a failure, and may raise it."""
+        self._stream = self._given = stream
+        self._on_failed = on_failed
         self.encoding = str(getattr(stream, "encoding", None) or "utf-8")
 
     def write(self, text: str) -> int:
@@ -38,6 +41,10 @@ class Outlet:
         except Exception:
             return False
 
+    def __getattr__(self, name: str) -> Any:
+        """Return what else the stream has, such as its descriptor."""
+        return getattr(self._given, name)
+
     def close(self) -> None:
         """Close the stream and write no more."""
         if self._stream is not None:
@@ -47,9 +54,10 @@ class Outlet:
 
     def _give_up(self, error: Exception) -> None:
         stream, self._stream = self._stream, None
-        if isinstance(error, BrokenPipeError) and stream is not None:
+        if isinstance(error, OSError) and stream is not None:
             # Python flushes what is left when it exits, and would fail there with an exit code of its own.
             with contextlib.suppress(Exception):
                 nowhere = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(nowhere, stream.fileno())
                 os.close(nowhere)
+        self._on_failed(error)

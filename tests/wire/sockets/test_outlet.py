@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from coordinator.outlet import Outlet
+from wire.sockets.outlet import Outlet
 
 
 class Full(io.StringIO):
@@ -70,3 +70,23 @@ def test_what_a_broken_pipe_left_over_goes_nowhere() -> None:
         outlet = Outlet(stream)
         outlet.write("text")
         outlet.flush()
+
+
+def test_whoever_asks_hears_why_a_stream_is_given_up_once() -> None:
+    heard: list[Exception] = []
+    outlet = Outlet(Full(), heard.append)
+    outlet.write("text")
+    outlet.flush()
+    assert [str(error) for error in heard] == ["[Errno 28] No space left on device"]
+
+
+def test_a_stream_that_there_is_not_takes_all() -> None:
+    outlet = Outlet(None)
+    assert outlet.write("text") == 4
+    outlet.flush()
+    assert not outlet.isatty()
+
+
+def test_what_else_a_stream_has_is_there() -> None:
+    with open(os.devnull, "w") as stream:
+        assert Outlet(stream).fileno() == stream.fileno()
