@@ -258,7 +258,9 @@ class Conductor:
         lines = self._ledger.exchange_closed(told, self._now())
         closes_round = bool(failure) or instruction.exchange + 1 == len(self._method.exchanges)
         links = self._ledger.links_at_closing
-        self._record.close_exchange(instruction.round, instruction.exchange, state, lines, links, closes_round)
+        self._record.close_exchange(
+            instruction.round, instruction.exchange, state, lines, links, closes_round, instruction.clients
+        )
         self._telling.begin()
         reach("exchange.closed")
         self._feed(rounds.Aggregated(self._clock(), failure))

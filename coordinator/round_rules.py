@@ -37,6 +37,7 @@ class Position(msgspec.Struct, frozen=True):
         exchange: the one that is open, or to be opened for the same cohort; None between rounds.
         cohort: who takes part in it.
         answered: whose updates it has.
+        accepted: whose updates the exchange before it had, in the same round.
         is_evaluated: whether the evaluation is closed.
         is_told: whether nobody waits to hear of the end of a run that is over.
     """
@@ -48,5 +49,10 @@ class Position(msgspec.Struct, frozen=True):
     exchange: int | None = None
     cohort: frozenset[str] = frozenset()
     answered: frozenset[str] = frozenset()
+    accepted: frozenset[str] = frozenset()
     is_evaluated: bool = False
     is_told: bool = True
+
+    def kept_of(self, client: str) -> int:
+        """Return `Task.kept` of a client: the present round once an update of the client was accepted in it."""
+        return self.next_round if client in self.accepted else self.kept.get(client, 0)

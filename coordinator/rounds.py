@@ -105,6 +105,7 @@ class Rounds:
         self.cohort: frozenset[str] = position.cohort
         self.left_out = set(left_out)
         self.answered: set[str] = set(position.answered)
+        self.accepted = position.accepted
         self.refused: dict[str, str] = {}
         self._resumed = position.exchange is not None
         self._is_evaluated = position.is_evaluated
@@ -135,6 +136,10 @@ class Rounds:
         """Round and exchange from which on updates may be taken: behind the present exchange where that has closed."""
         has_closed = self.phase in (Phase.AGGREGATING, Phase.RESTORING, Phase.OVER)
         return self.round, self.exchange + has_closed
+
+    def kept_of(self, client: str) -> int:
+        """Return `Task.kept` of a client: the present round once an update of the client was accepted in it."""
+        return self.round if client in self.accepted else self.kept.get(client, 0)
 
     def conclusion(self) -> Finish | None:
         """Return how the run ends if nothing more may be opened, None if it goes on."""
@@ -351,6 +356,7 @@ class Rounds:
 
     def _next_exchange(self) -> list[Instruction]:
         self.exchange += 1
+        self.accepted = frozenset(self.answered)
         self.answered, self.refused = set(), {}
         return self._configure()
 
@@ -372,7 +378,7 @@ class Rounds:
 
     def _advance(self, at: float) -> list[Instruction]:
         """Go on to the next round, or after the last one to the evaluation exchange."""
-        self.answered, self.refused = set(), {}
+        self.accepted, self.answered, self.refused = frozenset(), set(), {}
         if self.round == self.rules.num_rounds:
             self.exchange = self.rules.num_exchanges
         else:

@@ -196,7 +196,7 @@ class Simulation:
         assert self._host is not None
         exchange, asked, self._asked = self._conductor.exchange, self._asked, []
         assignment = Assignment(self._token, exchange.round, exchange.index, self._rounds.base, exchange.downlink)
-        kept = {client: self._rounds.kept.get(client, 0) for client in asked}
+        kept = {client: self._rounds.kept_of(client) for client in asked}
         for client in asked:
             self._clock.abandon(client)
             if not self._rounds.evaluating and self._fleet.drops_out(client, exchange.round, exchange.index):

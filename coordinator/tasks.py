@@ -22,17 +22,17 @@ class Tasks:
         self._transport = transport
 
     def made_for(self, clients: Iterable[str]) -> Iterator[tuple[str, Frames, Cost]]:
-        """Yield each client with its task, which is the same for all whose last round that counted is the same."""
+        """Yield each client with its task, which is the same for all that go on from the state of the same round."""
         made: dict[int, tuple[Frames, Cost]] = {}
         for client in clients:
-            kept = self._machine.kept.get(client, 0)
+            kept = self._machine.kept_of(client)
             if kept not in made:
                 made[kept] = self._made(kept)
             yield (client, *made[kept])
 
     def cost(self, client: str) -> Cost:
         """Return what this client's task costs."""
-        return self._made(self._machine.kept.get(client, 0))[1]
+        return self._made(self._machine.kept_of(client))[1]
 
     def _made(self, kept: int) -> tuple[Frames, Cost]:
         downlink = self._conductor.exchange.downlink

@@ -7,7 +7,8 @@ last round whose final update of this client was accepted:
     kept is the current round    its outcome (the state after its last exchange) becomes the start state
     kept is anything else        the current round is dropped: the client is put back to the start state
 
-Within a round an exchange begins from the state after the exchange before it, however often it is repeated. The
+Within a round an exchange begins from the state after the exchange before it, however often it is repeated. There
+`kept` is the current round if the client's update of that exchange was accepted: then that state must be here. The
 evaluation behind the last exchange follows the rule of a new round, and its outcome is never kept.
 
 On disk these are `round_start.safetensors`, `current-<exchange>.safetensors` and `uplink-<exchange>.safetensors`; every
@@ -74,14 +75,15 @@ class ClientStates:
         Args:
             round: the round of the task, counted from 1.
             exchange: its exchange; the number of exchanges stands for the evaluation after the last round.
-            kept: the last round whose final update of this client was accepted, 0 for none.
+            kept: the last round whose final update of this client was accepted, 0 for none; in a later exchange of a
+                round that round, if the update of the exchange before was accepted.
         """
         held = self._held()
         if held and (round != self._round_of(held[0]) or exchange >= self._num_exchanges):
             self._close_round(held, kept)
             held = []
         earlier = [name for name in held if self._exchange_of(name) < exchange]
-        self.lack = "" if earlier else self._lack(kept)
+        self.lack = self._lack(round, exchange, kept, earlier)
         self._remove(held[len(earlier) :])
         return self._store.get(earlier[-1] if earlier else _START)
 
@@ -104,12 +106,22 @@ class ClientStates:
         assert arrays is not None
         return [arrays[str(index)].tobytes() for index in range(len(arrays))]
 
-    def _lack(self, kept: int) -> str:
-        start = self._start_round()
-        if start == kept:
+    def _lack(self, round: int, exchange: int, kept: int, earlier: Sequence[str]) -> str:
+        if kept == round and exchange < self._num_exchanges:
+            expected = f"after exchange {exchange - 1} of round {kept}"
+        elif not earlier:
+            expected = f"after round {kept}"
+        else:
             return ""
-        found = f"the one after round {start}, and goes on from that" if start else "none, and begins anew"
-        return f"expected to find its state after round {kept}, found {found}"
+        start, found = self._start_round(), ""
+        if earlier:
+            found = f"after exchange {self._exchange_of(earlier[-1])} of round {round}"
+        elif start or not kept:
+            found = f"after round {start}"
+        if found == expected:
+            return ""
+        goes_on = f"the one {found}, and goes on from that" if found else "none, and begins anew"
+        return f"expected to find its state {expected}, found {goes_on}"
 
     def _start_round(self) -> int:
         """Return the round whose outcome is the start state, 0 for the initial state."""

@@ -80,7 +80,8 @@ class Task(Message, frozen=True, array_like=True):
     """The downlink of one exchange.
 
     `kept` is the last round whose final update of this client was accepted: a client that holds the outcome of a
-    later one puts itself back. `base` is the round that made the global state which this payload carries.
+    later one puts itself back; in a later exchange of a round it is that round, once the client's update of the
+    exchange before was accepted. `base` is the round that made the global state which this payload carries.
     `exchange` counts from 0; the evaluation after the last round has the index behind the last exchange.
     """
 

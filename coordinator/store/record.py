@@ -295,14 +295,14 @@ class RunRecord:
         lines: Sequence[str],
         links: StoredLinks,
         with_round: bool,
+        accepted: Sequence[str] = (),
     ) -> None:
-        """Store what an exchange came to, as one with its round's own end if that follows."""
+        """Store what an exchange of these clients' updates came to, as one with its round's own end if that follows."""
         header, buffer = self._stored(_state_frames(state)) if state is not None else (None, None)
         unwritten = self._pending.take_updates()
-        clients = [stored.client for stored, _ in unwritten]
 
         def close() -> None:
-            self._store.close_exchange(round, exchange, header, buffer, lines, call_all(unwritten), clients)
+            self._store.close_exchange(round, exchange, header, buffer, lines, call_all(unwritten), accepted)
             self._put_fact("links", links)
 
         if with_round:

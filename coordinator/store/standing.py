@@ -154,6 +154,7 @@ def rounds_position(found: StoredPosition, closed: Sequence[ClosedExchange], is_
         exchange=exchange,
         cohort=frozenset(cohort),
         answered=frozenset(update.client for update in opened.updates) if opened else frozenset(),
+        accepted=frozenset(closed[-1].accepted) if closed else frozenset(),
         is_evaluated=is_evaluated,
     )
 
@@ -174,7 +175,7 @@ def _held_updates(
     store: Store, opened: StoredExchange, position: Position, token: int, downlink: Packed, is_encrypted: bool
 ) -> Iterator[HeldUpdate]:
     for stored in opened.updates:
-        kept = position.kept.get(stored.client, 0)
+        kept = position.kept_of(stored.client)
         task = encode(Task(token, opened.round, opened.exchange, kept, position.base), downlink, PIPE_BYTES)
         yield _held_update(stored, store, Cost.of(downlink, task, is_encrypted), is_encrypted)
 

@@ -154,7 +154,7 @@ class Store:
         state_buffer: Buffer | None,
         rows: Sequence[str],
         on_durable: Callback | None = None,
-        unwritten: Sequence[str] = (),
+        accepted: Sequence[str] = (),
     ) -> None:
         """Commit what an exchange came to and forget its frames.
 
@@ -165,11 +165,11 @@ class Store:
             state_buffer: the same, second frame.
             rows: metric lines, JSON objects with an `exchange_index`; a line about a client names it as `client`.
             on_durable: called when all of it is committed.
-            unwritten: clients whose updates were accepted too late to be worth storing first.
+            accepted: clients whose updates were accepted, beside those whose updates are stored.
         """
 
         def run(connection: sqlite3.Connection) -> Callback:
-            spilled = _mark_closed(connection, round, exchange, unwritten)
+            spilled = _mark_closed(connection, round, exchange, accepted)
             if state_header is not None:
                 _replace_state(connection, round, exchange, state_header, state_buffer)
             _insert_lines(connection, round, rows)
@@ -313,17 +313,15 @@ def _expect_open(change: sqlite3.Cursor, round: int, exchange: int) -> None:
         raise LookupError(f"exchange {exchange} of round {round} is not open")
 
 
-def _mark_closed(
-    connection: sqlite3.Connection, round: int, exchange: int, unwritten: Sequence[str]
-) -> list[UpdateKey]:
+def _mark_closed(connection: sqlite3.Connection, round: int, exchange: int, accepted: Sequence[str]) -> list[UpdateKey]:
     """Close an exchange: its frames go, the ids of those whose updates were accepted stay."""
     key = (round, exchange)
     clients = connection.execute("SELECT client FROM updates WHERE round = ? AND exchange = ?", key)
-    accepted = json.dumps(sorted({*unwritten, *(client for (client,) in clients)}))
+    everybody = json.dumps(sorted({*accepted, *(client for (client,) in clients)}))
     closed = connection.execute(
         "UPDATE exchanges SET accepted = ?, downlink_header = NULL, downlink_buffer = NULL "
         "WHERE round = ? AND exchange = ? AND accepted IS NULL",
-        (accepted, *key),
+        (everybody, *key),
     )
     _expect_open(closed, *key)
     return _drop_updates(connection, round)

@@ -173,6 +173,21 @@ def test_kept_is_the_last_round_whose_last_update_was_accepted() -> None:
     assert (run.rounds.kept, run.rounds.base) == ({"a": 2, "b": 4, "c": 4}, 4)
 
 
+def test_within_a_round_it_is_the_present_one_for_those_whose_update_was_accepted() -> None:
+    run = Run(num_rounds=2, num_exchanges=2)
+    run.open()
+    run.updates("ab")
+    assert [run.rounds.kept_of(client) for client in "abc"] == [0, 0, 0]
+    run.tick(DEADLINE_S)
+    run.feed(Aggregated)
+    run.feed(Configured)
+    assert [run.rounds.kept_of(client) for client in "abc"] == [1, 1, 0]
+    run.updates("bc")
+    run.tick(2 * DEADLINE_S)
+    run.feed(Aggregated)
+    assert (run.rounds.round, [run.rounds.kept_of(client) for client in "abc"]) == (2, [0, 1, 1])
+
+
 # The evaluation
 
 

@@ -145,6 +145,31 @@ def test_a_state_within_a_round_is_not_taken_for_its_outcome(tmp_path: Path) -> 
     assert states.lack == "expected to find its state after round 2, found the one after round 1, and goes on from that"
 
 
+@pytest.mark.parametrize(
+    ("num_gone", "found"), [(1, "the one after exchange 0 of round 2"), (2, "the one after round 1")]
+)
+def test_a_state_that_is_gone_within_a_round_is_told(tmp_path: Path, num_gone: int, found: str) -> None:
+    states = ClientStates(tmp_path, RUN, num_exchanges=3)
+    for round, exchange in ((1, 0), (1, 1), (1, 2), (2, 0), (2, 1)):
+        states.begin(round, exchange, kept=round if exchange else round - 1)
+        assert states.lack == ""
+        states.save(round, exchange, state(10 * round + exchange))
+        states.save_uplink(round, exchange, [b"uplink"])
+    for gone in (1, 0)[:num_gone]:
+        (tmp_path / f"current-{gone}.safetensors").unlink()
+    states = ClientStates(tmp_path, RUN, num_exchanges=3)
+    states.begin(2, 2, kept=2)
+    assert (
+        states.lack == f"expected to find its state after exchange 1 of round 2, found {found}, and goes on from that"
+    )
+
+
+def test_nor_is_one_missed_whose_exchange_did_not_count(make: Make) -> None:
+    states = make(num_exchanges=2)
+    assert begun(states, 1, 1, kept=0) is None
+    assert states.lack == ""
+
+
 @pytest.mark.parametrize("kept", [0, 1])
 def test_nothing_is_missed_after_a_round_that_did_not_count(make: Make, kept: int) -> None:
     states = make()

@@ -122,7 +122,8 @@ def test_between_two_exchanges_the_next_one_is_to_be_opened(store: Store) -> Non
     open_exchange(store, 2, 0, answered="a", cohort="ac")
     close_exchange(store, 2, 0, 2.0)
     found = standing(store)
-    assert found.position == Position(2, 1, 0, KEPT, exchange=1, cohort=frozenset("ac"))
+    assert found.position == Position(2, 1, 0, KEPT, exchange=1, cohort=frozenset("ac"), accepted=frozenset("a"))
+    assert [found.position.kept_of(client) for client in "abc"] == [2, 1, 0]
     assert (found.start_state, found.latest_state) == (state(1.1), state(2.0))
     assert (found.downlink, found.updates) == (None, [])
 
