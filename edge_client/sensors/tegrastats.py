@@ -22,7 +22,7 @@ from edge_client.sensors.rails import whole
 EVERY_MS = 500
 
 WAIT_S = 3.0
-"""How long the first line with rails may take; and how old the newest line may be, some periods of it."""
+"""How long a line with rails may take at the start; and how old the newest line may be, some periods of it."""
 
 _RAIL = re.compile(r"(?<!\S)(?!I?RAM |SWAP )([A-Z][A-Z0-9_]*) (\d+)(?:mW)?/\d+(?:mW)?(?!\S)")
 
@@ -39,7 +39,7 @@ class Tegrastats:
     range_j = 0.0
 
     def __init__(self, program: str, clock: Callable[[], float] = time.monotonic) -> None:
-        """Start it and wait for its first line with rails: the first of all may be cut short.
+        """Start it and wait for a line with rails; the first of all does only if no other comes: it may be cut short.
 
         Raises:
             OSError: it cannot be started.
@@ -84,9 +84,9 @@ class Tegrastats:
     def _follow(self) -> None:
         assert self._process.stdout is not None
         with self._process.stdout as lines:
-            for line in lines:
+            for number, line in enumerate(lines):
                 self._newest, self._came_at = line, self._clock()
-                if rails_of(line):
+                if number and rails_of(line):
                     self._has_come.set()
         self._has_come.set()
 

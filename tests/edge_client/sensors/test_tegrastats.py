@@ -69,7 +69,7 @@ def put_program(root: Path, text: str) -> Path:
 
 
 def test_the_program_is_read_as_it_goes(tmp_path: Path) -> None:
-    put_program(tmp_path, f'echo "{ORIN_NANO}"; exec sleep 60')
+    put_program(tmp_path, f'echo "{ORIN_NANO}"; echo "{ORIN_NANO}"; exec sleep 60')
     (sensor,) = find_sensors(tmp_path).sensors
     try:
         assert (sensor.name, sensor.counts, sensor.read()) == ("tegrastats VDD_IN", False, 4.862)
@@ -79,8 +79,16 @@ def test_the_program_is_read_as_it_goes(tmp_path: Path) -> None:
         sensor.read()
 
 
-def test_a_first_line_that_is_cut_short_is_no_reason_to_give_up(tmp_path: Path) -> None:
-    put_program(tmp_path, f'echo "RAM 2520/64"; sleep 0.1; echo "{ORIN_NANO}"; exec sleep 60')
+@pytest.mark.parametrize("cut", ["", "RAM 2520/64", ORIN.partition(" VDD_CPU_CV")[0]], ids=["empty", "early", "late"])
+def test_a_first_line_that_is_cut_short_is_not_gone_by(tmp_path: Path, cut: str) -> None:
+    put_program(tmp_path, f'echo "{cut}"; sleep 0.1; echo "{ORIN}"; exec sleep 60')
+    (sensor,) = find_sensors(tmp_path).sensors
+    sensor.close()  # type: ignore[attr-defined]
+    assert sensor.name == "tegrastats VDDQ_VDD2_1V8AO + VDD_CPU_CV + VDD_GPU_SOC + VIN_SYS_5V0"
+
+
+def test_a_first_line_that_no_other_follows_does(tmp_path: Path) -> None:
+    put_program(tmp_path, f'echo "{ORIN_NANO}"')
     (sensor,) = find_sensors(tmp_path).sensors
     sensor.close()  # type: ignore[attr-defined]
     assert sensor.name == "tegrastats VDD_IN"
@@ -88,7 +96,9 @@ def test_a_first_line_that_is_cut_short_is_no_reason_to_give_up(tmp_path: Path) 
 
 def test_a_line_that_nothing_follows_is_believed_for_some_periods(tmp_path: Path) -> None:
     at = 100.0
-    sensor = Tegrastats(str(put_program(tmp_path, f'echo "{ORIN_NANO}"; exec sleep 60')), lambda: at)
+    sensor = Tegrastats(
+        str(put_program(tmp_path, f'echo "{ORIN_NANO}"; echo "{ORIN_NANO}"; exec sleep 60')), lambda: at
+    )
     try:
         at += WAIT_S
         assert sensor.read() == 4.862
