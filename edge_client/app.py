@@ -72,7 +72,8 @@ class ClientApp:
         self._trainer: Child | None = None
         found = find_sensors()
         self._device = announcement(config, {**profile(), **told_of(found)})
-        self._meter = Meter(lambda: self._trainer.pid if self._trainer else None, EnergyMeter(found.sensors))
+        energy = EnergyMeter(found.sensors, lambda told: say(f"{config.client.id}: {told}"))
+        self._meter = Meter(lambda: self._trainer.pid if self._trainer else None, energy)
         self._schedule = Schedule(config.schedule, self._permit)
         self._handling: set[asyncio.Task[None]] = set()
         self._welcome: Welcome | None = None

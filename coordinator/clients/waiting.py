@@ -82,20 +82,20 @@ async def tell_waiting(machine: Rounds, guests: Guests, note: Callable[[str], No
     They are told soon after the start, on a change of whom is waited for, and now and then.
     """
     now, watch = asyncio.get_running_loop().time, PresenceWatch(put)
-    told, told_at = "", now() - NOTE_EVERY_S
+    told, due_at = "", now() + FIRST_NOTE_S
     while True:
-        await _look_on(machine, guests, watch)
+        await _look_on(machine, guests, watch, min(now() + FIRST_NOTE_S, due_at))
         wait = awaited(machine, guests)
         changed = wait.what != told and machine.phase is Phase.WAITING
-        if changed or (now() - told_at >= NOTE_EVERY_S and machine.phase is not Phase.OVER):
-            note(wait.line(now()))
-            told, told_at = wait.what, now()
+        if changed or now() >= due_at:
+            told, due_at = wait.what, now() + NOTE_EVERY_S
+            if machine.phase is not Phase.OVER:
+                note(wait.line(now()))
 
 
-async def _look_on(machine: Rounds, guests: Guests, watch: PresenceWatch) -> None:
-    """Look at who is here for FIRST_NOTE_S."""
+async def _look_on(machine: Rounds, guests: Guests, watch: PresenceWatch, until: float) -> None:
+    """Look at who is here until then."""
     now = asyncio.get_running_loop().time
-    until = now() + FIRST_NOTE_S
-    while now() < until:
+    while (left_s := until - now()) > 0:
         watch.look(awaited(machine, guests), guests.heard_at(), machine.ready, now())
-        await asyncio.sleep(LOOK_EVERY_S)
+        await asyncio.sleep(min(LOOK_EVERY_S, left_s))

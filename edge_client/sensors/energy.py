@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 
@@ -39,11 +39,16 @@ class Sensor(Protocol):
         """Where a counter begins again at 0."""
 
 
-class Channel:
-    """One sensor, and what it has come to since `begin`."""
+Note = Callable[[str], None]
 
-    def __init__(self, sensor: Sensor) -> None:
+
+class Channel:
+    """One sensor, and what it has come to since `begin`; `note` hears once if it does not answer."""
+
+    def __init__(self, sensor: Sensor, note: Note) -> None:
         self.sensor = sensor
+        self._note = note
+        self._is_noted = False
         self._last: tuple[float, float] | None = None
         self._total_j: float | None = 0.0
 
@@ -56,8 +61,9 @@ class Channel:
         """Take in what the sensor says; a part in which it did not answer is not known."""
         try:
             value = self.sensor.read()
-        except (OSError, ValueError):
+        except (OSError, ValueError) as error:
             self._total_j = None
+            self._tell(error)
             return
         if self._last is not None and self._total_j is not None:
             self._total_j += self._between(*self._last, at, value)
@@ -67,6 +73,11 @@ class Channel:
         """Return the joules from `begin` to the last sample."""
         return self._total_j
 
+    def _tell(self, error: Exception) -> None:
+        if not self._is_noted:
+            self._is_noted = True
+            self._note(f"the sensor {self.sensor.name} does not answer; energy is unknown while that is so: {error}")
+
     def _between(self, before: float, earlier: float, at: float, value: float) -> float:
         if self.sensor.counts:
             return value - earlier + (self.sensor.range_j if value < earlier else 0.0)
@@ -74,10 +85,10 @@ class Channel:
 
 
 class EnergyMeter:
-    """The energy of the device in one part of time after the other."""
+    """The energy of the device in one part of time after the other; `note` hears of each sensor that fails, once."""
 
-    def __init__(self, sensors: Sequence[Sensor]) -> None:
-        self._channels = [Channel(sensor) for sensor in sensors]
+    def __init__(self, sensors: Sequence[Sensor], note: Note = lambda text: None) -> None:
+        self._channels = [Channel(sensor, note) for sensor in sensors]
 
     @property
     def has_sensors(self) -> bool:

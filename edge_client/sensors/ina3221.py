@@ -29,12 +29,13 @@ def find(root: Path) -> list[Rail]:
     """Return the rails that make up all that the board draws.
 
     Raises:
-        NoSensorError: there is no INA3221.
+        NoSensorError: there is no INA3221 that has a rail.
     """
     rails = dict([*_of_hwmon(root / HWMON), *_of_iio(root / IIO)])
-    if not rails:
+    found = [Rail(rail, rails[rail]) for rail in whole(rails)]
+    if not found:
         raise NoSensorError("no INA3221 in /sys/class/hwmon")
-    return [Rail(rail, rails[rail]) for rail in whole(rails)]
+    return found
 
 
 def _of_hwmon(folder: Path) -> Iterator[tuple[str, Watts]]:

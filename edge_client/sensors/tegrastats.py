@@ -1,7 +1,8 @@
 """`tegrastats`: the program of Jetson boards that prints a line of figures now and then, the rails' power among them.
 
 A rail stands there as its name, its power now and its mean power, in milliwatts: `POM_5V_IN 2614/2614` up to JetPack 4,
-`VDD_IN 4862mW/4862mW` since JetPack 5. What else looks alike has another unit (`RAM 2174/3964MB`).
+`VDD_IN 4862mW/4862mW` since JetPack 5. What else looks alike has another unit (`RAM 2174/3964MB`), but where it is cut
+short.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import re
 import shutil
 import subprocess
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from edge_client.sensors.energy import NoSensorError
@@ -19,9 +22,9 @@ from edge_client.sensors.rails import whole
 EVERY_MS = 500
 
 WAIT_S = 3.0
-"""How long the first line may take."""
+"""How long a line with rails may take at the start; and how old the newest line may be, some periods of it."""
 
-_RAIL = re.compile(r"(?<!\S)([A-Z][A-Z0-9_]*) (\d+)(?:mW)?/\d+(?:mW)?(?!\S)")
+_RAIL = re.compile(r"(?<!\S)(?!I?RAM |SWAP )([A-Z][A-Z0-9_]*) (\d+)(?:mW)?/\d+(?:mW)?(?!\S)")
 
 
 def rails_of(line: str) -> dict[str, float]:
@@ -35,8 +38,8 @@ class Tegrastats:
     counts = False
     range_j = 0.0
 
-    def __init__(self, program: str) -> None:
-        """Start it and wait for its first line.
+    def __init__(self, program: str, clock: Callable[[], float] = time.monotonic) -> None:
+        """Start it and wait for a line with rails; the first of all does only if no other comes: it may be cut short.
 
         Raises:
             OSError: it cannot be started.
@@ -44,7 +47,8 @@ class Tegrastats:
         """
         command = [program, "--interval", str(EVERY_MS)]
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
-        self._newest = ""
+        self._clock = clock
+        self._newest, self._came_at = "", clock()
         self._has_come = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="tegrastats", daemon=True)
         self._thread.start()
@@ -53,12 +57,19 @@ class Tegrastats:
         self.name = f"tegrastats {' + '.join(self._rails)}"
         if not self._rails:
             self.close()
-            raise ValueError(f"no power in its first line, {self._newest[:80]!r}")
+            raise ValueError(f"no power in what it says, {self._newest[:80]!r}")
 
     def read(self) -> float:
-        """Return watts by the newest line."""
+        """Return watts by the newest line.
+
+        Raises:
+            OSError: it has ended, or says nothing more.
+            ValueError: its newest line has no power.
+        """
         if self._process.poll() is not None:
             raise OSError("tegrastats has ended")
+        if (quiet_s := self._clock() - self._came_at) > WAIT_S:
+            raise OSError(f"tegrastats has said nothing for {quiet_s:.0f} s")
         rails = rails_of(self._newest)
         if missing := [rail for rail in self._rails if rail not in rails]:
             raise ValueError(f"tegrastats: no power of {', '.join(missing)}")
@@ -73,9 +84,10 @@ class Tegrastats:
     def _follow(self) -> None:
         assert self._process.stdout is not None
         with self._process.stdout as lines:
-            for line in lines:
-                self._newest = line
-                self._has_come.set()
+            for number, line in enumerate(lines):
+                self._newest, self._came_at = line, self._clock()
+                if number and rails_of(line):
+                    self._has_come.set()
         self._has_come.set()
 
 

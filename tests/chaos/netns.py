@@ -69,6 +69,17 @@ def loopback_traffic() -> tuple[int, int]:
     return num_bytes, num_packets
 
 
+def num_astray() -> int:
+    """Return what this thread's network has been asked for that is none of ours.
+
+    That is all that it had no way for, and every datagram, such as a question for a name: we send none.
+    """
+    counted, six = dict(_snmp()), Path("/proc/thread-self/net/snmp6")
+    of_six = dict(line.split() for line in six.read_text().splitlines()) if six.exists() else {}
+    named = (of_six.get(name, "0") for name in ("Ip6OutNoRoutes", "Udp6OutDatagrams"))
+    return sum(map(int, (counted["Ip"]["OutNoRoutes"], counted["Udp"]["OutDatagrams"], *named)))
+
+
 def _snmp() -> Iterator[tuple[str, dict[str, str]]]:
     lines = Path("/proc/thread-self/net/snmp").read_text().splitlines()
     for names, values in zip(lines[::2], lines[1::2], strict=True):

@@ -14,6 +14,7 @@ import pytest
 from edge_client import session_events as session
 from edge_client.app import ClientApp
 from edge_client.config import load
+from edge_client.sensors import Found
 from tests.edge_client.session_driver import task, welcome
 from wire.encoding import encode, pack
 from wire.framing import joined
@@ -53,6 +54,30 @@ def test_a_task_goes_to_the_trainer_before_anything_is_measured(tmp_path: Path) 
         return done
 
     assert asyncio.run(main()) == ["sent", "task_came"]
+
+
+class Broken:
+    """A sensor that was there when it was looked for."""
+
+    name, counts, range_j = "broken", False, 0.0
+
+    def read(self) -> float:
+        raise OSError("no answer")
+
+
+def test_the_log_says_which_sensor_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("edge_client.app.find_sensors", lambda: Found([Broken()]))
+
+    async def main() -> None:
+        with daemon(tmp_path) as app:
+            for round in (1, 2):
+                app._meter.task_came(round, 0, 0.0)
+            app._meter.stop()
+
+    asyncio.run(main())
+    assert capsys.readouterr().err.count("a: the sensor broken does not answer") == 1
 
 
 def test_run_constants_are_held_until_the_trainer_has_them_on_its_shelf(tmp_path: Path) -> None:

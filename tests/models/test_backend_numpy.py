@@ -13,7 +13,7 @@ from models.data import ClientData
 from models.nets.frozen_backbone import check_file, constants_of, file_digest
 from models.nets.onnx_session import OnnxSession
 from models.participant import Participant
-from models.spec import ConfigError, ModelConfig
+from models.spec import ConfigError, ModelConfig, TrainingConfig
 from tests.models.federation import Federation
 from tests.models.onnx_files import write_backbone
 from tests.models.small_run import UNEVEN, make_data, make_spec
@@ -143,6 +143,23 @@ def test_the_provider_is_told(path: Path) -> None:
     (note,) = participant(model(path)).notes
     assert note.startswith("features of 6 new samples by CPUExecutionProvider, onnxruntime ")
     assert participant(model(path)).announcement.computed_by == "onnxruntime, CPUExecutionProvider"
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_session_has_the_threads_that_training_has(path: Path, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    import onnxruntime
+
+    opened: list[Any] = []
+    real = onnxruntime.InferenceSession
+
+    def opening(file: str, options: Any, **more: Any) -> Any:
+        opened.append(options)
+        return real(file, options, **more)
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", opening)
+    spec = make_spec("fedproto", model=model(path), training=TrainingConfig(threads=threads))
+    Participant(spec, methods.find("fedproto"), "a", make_data(UNEVEN["a"]), constants_of(spec.model))
+    assert {(options.intra_op_num_threads, options.inter_op_num_threads) for options in opened} == {(threads, 1)}
 
 
 def test_another_backbone_than_the_runs_is_refused(path: Path) -> None:

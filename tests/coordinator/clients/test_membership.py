@@ -55,6 +55,10 @@ def test_a_restarted_process_is_served_when_the_older_one_did_not_answer(here: M
     assert here.next_wakeup() == 1.0 + PROBE_S + SILENCE_S
 
 
+def test_a_restarted_process_is_served_within_5_s_with_time_to_connect() -> None:
+    assert PROBE_S <= 3.0
+
+
 def test_a_restarted_process_is_served_at_once_when_the_older_connection_is_gone(here: Membership) -> None:
     here.hello("a", b"2", 999, 1.0)
     assert here.unreachable(b"1", 1.0) == [Lost("a", "its connection is gone"), Admit("a", b"2")]

@@ -1,9 +1,19 @@
-"""What is kept of a wait for those who ask from outside."""
+"""What is kept of a wait for those who ask from outside, and when people are told of it."""
 
 from __future__ import annotations
 
+import asyncio
+import itertools
+from types import SimpleNamespace
+
+import pytest
+
+from coordinator.clients import waiting
 from coordinator.clients.awaited import Wait
-from coordinator.clients.waiting import FIRST_NOTE_S, STORE_EVERY_S, Presence, PresenceWatch
+from coordinator.clients.waiting import FIRST_NOTE_S, STORE_EVERY_S, Presence, PresenceWatch, tell_waiting
+from coordinator.round_rules import Position
+from coordinator.rounds import RETURN_S
+from tests.coordinator.round_driver import Guests, Run
 
 NOW_S = 1000.0
 """What the clock of the day says, whatever is monotonic."""
@@ -62,3 +72,45 @@ def test_that_time_passes_is_no_change() -> None:
     for at in (0.0, 3.0, 6.0, STORE_EVERY_S):
         watch.look(wait, {}, frozenset(), at)
     assert [each.waits_for for each in stored] == ["clients 0/2, for 60 s at most", "clients 0/2, for 50 s at most"]
+
+
+class Late:
+    """A loop on a clock of plain numbers, on which each sleep is a little longer than it should; it ends in time."""
+
+    LATE_S = 0.01
+
+    def __init__(self, end: float) -> None:
+        self.at = 100.0
+        self._end = self.at + end
+
+    def get_running_loop(self) -> SimpleNamespace:
+        return SimpleNamespace(time=lambda: self.at)
+
+    async def sleep(self, seconds: float) -> None:
+        self.at += seconds + self.LATE_S
+        if self.at >= self._end:
+            raise asyncio.CancelledError
+
+
+def told_in(run: Run, loop: Late, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Return when people are told until a loop's end, from its beginning on."""
+    began, told = loop.at, list[float]()
+    monkeypatch.setattr(waiting, "asyncio", loop)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(
+            tell_waiting(run.rounds, Guests(), lambda text: told.append(loop.at - began), lambda presence: None)
+        )
+    return told
+
+
+def test_people_are_told_soon_and_then_every_30_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = told_in(Run(), Late(end=100.0), monkeypatch)
+    assert told == pytest.approx([3.0, 33.0, 63.0, 93.0], abs=0.3)
+    assert max(after - before for before, after in itertools.pairwise(told)) <= 30.0 + 2 * Late.LATE_S
+
+
+def test_nobody_is_told_of_a_run_that_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run(Position(4, base=3, failed_in_a_row=3, is_told=False))
+    run.tick(0.0)
+    run.tick(RETURN_S)
+    assert told_in(run, Late(end=100.0), monkeypatch) == []

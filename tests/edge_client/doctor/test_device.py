@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from edge_client.doctor import device
+from edge_client.doctor.device import _onnxruntime, _torch
 from edge_client.doctor.finding import Finding
 from edge_client.sensors import find_sensors
 from wire.exit_codes import ExitCode
@@ -22,7 +23,7 @@ GIB = 1 << 30
 
 @pytest.fixture(autouse=True)
 def _no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Importing it takes seconds, and is not what is tested."""
+    """Importing it takes seconds, and is not what is tested but where a test asks for it."""
     monkeypatch.setattr(device, "_torch", lambda: "2.0")
     monkeypatch.setattr(device, "_onnxruntime", lambda: "1.0")
 
@@ -36,6 +37,21 @@ def test_this_device_could_take_part(tmp_path: Path) -> None:
     assert [name for name, finding in findings.items() if finding.code != ExitCode.FINISHED] == []
     assert f"free in {tmp_path}" in findings["disk"].told
     assert not any(finding.told.startswith("unknown") for finding in findings.values())
+
+
+def test_torch_is_told_with_its_threads_and_devices() -> None:
+    torch = pytest.importorskip("torch")
+    told = _torch()
+    assert isinstance(told, str)
+    assert told.startswith(f"{torch.__version__}, {torch.get_num_threads()} threads, ")
+    assert ("no CUDA device" in told) == (not torch.cuda.is_available())
+
+
+def test_onnxruntime_is_told_with_its_providers() -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    told = _onnxruntime()
+    assert told.startswith(f"{onnxruntime.__version__}, providers ")
+    assert "CPUExecutionProvider" in told
 
 
 def test_where_the_system_does_not_tell_which_cores_are_usable_all_are(

@@ -52,6 +52,16 @@ def test_a_part_in_which_a_sensor_did_not_answer_is_unknown(values: tuple[float 
     assert measured(Scripted(*values), Scripted(1.0, 1.0, 1.0)) is None
 
 
+def test_a_sensor_that_fails_is_told_of_once() -> None:
+    told: list[str] = []
+    meter = EnergyMeter([Scripted(1.0, None, None, 1.0, None), Scripted(*5 * [1.0])], told.append)
+    meter.begin(0.0)
+    assert not told
+    for at in range(1, 5):
+        meter.sample(at)
+    assert told == ["the sensor scripted does not answer; energy is unknown while that is so: no answer"]
+
+
 def test_the_next_part_begins_anew() -> None:
     meter = EnergyMeter([Scripted(None, 2.0, 4.0)])
     meter.begin(0.0)

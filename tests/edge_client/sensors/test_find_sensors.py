@@ -20,15 +20,15 @@ def write(root: Path, **files: str) -> None:
         path.write_text(content)
 
 
-def hwmon(root: Path, *rails: tuple[str, int, int]) -> None:
+def hwmon(root: Path, *rails: tuple[str, int, int], number: int = 3) -> None:
     """Write an INA3221 with rails of these millivolts and milliamperes."""
-    folder = root / "sys/class/hwmon/hwmon3"
+    folder = root / f"sys/class/hwmon/hwmon{number}"
     folder.mkdir(parents=True)
     (folder / "name").write_text("ina3221\n")
-    for number, (label, millivolts, milliamperes) in enumerate(rails, start=1):
-        (folder / f"in{number}_label").write_text(f"{label}\n")
-        (folder / f"in{number}_input").write_text(f"{millivolts}\n")
-        (folder / f"curr{number}_input").write_text(f"{milliamperes}\n")
+    for channel, (label, millivolts, milliamperes) in enumerate(rails, start=1):
+        (folder / f"in{channel}_label").write_text(f"{label}\n")
+        (folder / f"in{channel}_input").write_text(f"{millivolts}\n")
+        (folder / f"curr{channel}_input").write_text(f"{milliamperes}\n")
     (folder / "in7_label").write_text("sum of shunt voltages\n")
     (folder / "in7_input").write_text("24\n")
 
@@ -44,6 +44,21 @@ def test_a_board_without_such_a_rail_has_all_of_them(tmp_path: Path) -> None:
     found = find_sensors(tmp_path)
     assert [sensor.read() for sensor in found.sensors] == [1.0, 0.5, 1.5]
     assert told_of(found)["energy_sources"][0] == "ina3221 VDD_CPU_CV"
+
+
+def test_a_channel_that_is_not_connected_is_left_out(tmp_path: Path) -> None:
+    """As on AGX Orin, which has two such chips."""
+    hwmon(tmp_path, ("VDD_GPU_SOC", 5000, 100), ("VDD_CPU_CV", 5000, 200), ("VIN_SYS_5V0", 5000, 300))
+    hwmon(tmp_path, ("NC", 5000, 80), ("VDDQ_VDD2_1V8AO", 5000, 400), ("NC", 5000, 90), number=4)
+    rails = ["VDDQ_VDD2_1V8AO", "VDD_CPU_CV", "VDD_GPU_SOC", "VIN_SYS_5V0"]
+    sensors = find_sensors(tmp_path).sensors
+    assert [sensor.name for sensor in sensors] == [f"ina3221 {rail}" for rail in rails]
+    assert sum(sensor.read() for sensor in sensors) == 5.0
+
+
+def test_a_monitor_of_which_nothing_is_connected_is_none(tmp_path: Path) -> None:
+    hwmon(tmp_path, ("NC", 5000, 80))
+    assert "no INA3221" in find_sensors(tmp_path).reason
 
 
 def test_older_boards_have_rails_as_iio_devices(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from edge_client.sensors import find_sensors
+from edge_client.sensors import find_sensors, tegrastats
 from edge_client.sensors.rails import whole
-from edge_client.sensors.tegrastats import rails_of
+from edge_client.sensors.tegrastats import WAIT_S, Tegrastats, rails_of
 
 NANO = (
     "RAM 1923/3964MB (lfb 2x2MB) SWAP 191/1982MB (cached 6MB) IRAM 0/252kB(lfb 252kB) CPU [5%@1224,4%@1224,3%@1224,"
@@ -49,21 +49,27 @@ def test_every_rail_of_a_line_is_read(line: str, rails: dict[str, float]) -> Non
 
 @pytest.mark.parametrize(
     ("line", "rails"),
-    [(NANO, ["POM_5V_IN"]), (ORIN_NANO, ["VDD_IN"]), (XAVIER, ["CPU", "CV", "GPU", "SOC", "SYS5V", "VDDRQ"])],
+    [
+        (NANO, ["POM_5V_IN"]),
+        (ORIN_NANO, ["VDD_IN"]),
+        (XAVIER, ["CPU", "CV", "GPU", "SOC", "SYS5V", "VDDRQ"]),
+        (f"NC 80mW/80mW {ORIN} NC 0mW/0mW", ["VDDQ_VDD2_1V8AO", "VDD_CPU_CV", "VDD_GPU_SOC", "VIN_SYS_5V0"]),
+    ],
 )
 def test_the_whole_is_one_rail_or_all(line: str, rails: list[str]) -> None:
     assert list(whole(rails_of(line))) == rails
 
 
-def put_program(root: Path, text: str) -> None:
+def put_program(root: Path, text: str) -> Path:
     path = root / "usr/bin/tegrastats"
     path.parent.mkdir(parents=True)
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
+    return path
 
 
 def test_the_program_is_read_as_it_goes(tmp_path: Path) -> None:
-    put_program(tmp_path, f'echo "{ORIN_NANO}"; exec sleep 60')
+    put_program(tmp_path, f'echo "{ORIN_NANO}"; echo "{ORIN_NANO}"; exec sleep 60')
     (sensor,) = find_sensors(tmp_path).sensors
     try:
         assert (sensor.name, sensor.counts, sensor.read()) == ("tegrastats VDD_IN", False, 4.862)
@@ -73,8 +79,39 @@ def test_the_program_is_read_as_it_goes(tmp_path: Path) -> None:
         sensor.read()
 
 
+@pytest.mark.parametrize("cut", ["", "RAM 2520/64", ORIN.partition(" VDD_CPU_CV")[0]], ids=["empty", "early", "late"])
+def test_a_first_line_that_is_cut_short_is_not_gone_by(tmp_path: Path, cut: str) -> None:
+    put_program(tmp_path, f'echo "{cut}"; sleep 0.1; echo "{ORIN}"; exec sleep 60')
+    (sensor,) = find_sensors(tmp_path).sensors
+    sensor.close()  # type: ignore[attr-defined]
+    assert sensor.name == "tegrastats VDDQ_VDD2_1V8AO + VDD_CPU_CV + VDD_GPU_SOC + VIN_SYS_5V0"
+
+
+def test_a_first_line_that_no_other_follows_does(tmp_path: Path) -> None:
+    put_program(tmp_path, f'echo "{ORIN_NANO}"')
+    (sensor,) = find_sensors(tmp_path).sensors
+    sensor.close()  # type: ignore[attr-defined]
+    assert sensor.name == "tegrastats VDD_IN"
+
+
+def test_a_line_that_nothing_follows_is_believed_for_some_periods(tmp_path: Path) -> None:
+    at = 100.0
+    sensor = Tegrastats(
+        str(put_program(tmp_path, f'echo "{ORIN_NANO}"; echo "{ORIN_NANO}"; exec sleep 60')), lambda: at
+    )
+    try:
+        at += WAIT_S
+        assert sensor.read() == 4.862
+        at += 1.0
+        with pytest.raises(OSError, match="tegrastats has said nothing for 4 s"):
+            sensor.read()
+    finally:
+        sensor.close()
+
+
 @pytest.mark.parametrize("text", ["exit 1", 'echo "RAM 1/2MB"; exec sleep 60'], ids=["ends", "says no power"])
-def test_a_program_that_tells_no_power_is_a_reason(tmp_path: Path, text: str) -> None:
+def test_a_program_that_tells_no_power_is_a_reason(tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tegrastats, "WAIT_S", 0.1)
     put_program(tmp_path, text)
     found = find_sensors(tmp_path)
     assert not found.sensors
