@@ -29,6 +29,7 @@ from coordinator.store.run_folder import RunFolder, write_whole
 from coordinator.store.standing import read_standing, stored_lines
 from coordinator.store.store import SPILL_BYTES, RoundRecord, Store, StoredUpdate, StoreError
 from coordinator.store.stored_facts import SENT_CONSTANTS, text_of
+from coordinator.store.whole import check_whole
 from models.client_states import drop_states
 from models.methods import find
 from models.spec import RunSpec
@@ -80,6 +81,7 @@ class RunRecord:
             facts = self._store.facts()
             if facts.mode:
                 check_begun(folder, facts)
+                check_whole(folder, self._store)
             else:
                 self._put_first(mode, modules, start)
             is_encrypted = config.transport.is_encrypted

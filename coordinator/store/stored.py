@@ -128,6 +128,11 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
         with closing(sqlite3.connect(address, uri=True, isolation_level=None)) as connection:
             connection.execute("BEGIN")
             if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                if path.with_name("metrics.jsonl").is_file() and path.with_name("metrics.jsonl").stat().st_size:
+                    lost = (
+                        f"got nothing, although metrics.jsonl tells of it: put back {path.name}-wal, or a copy of both"
+                    )
+                    raise DamagedStoreError(f"{path}: expected the store of a run, {lost}")
                 raise ConfigError(f"{path.parent}: the run has not begun: its store was not finished; start it again")
             yield connection
     except (sqlite3.Error, msgspec.MsgspecError) as error:

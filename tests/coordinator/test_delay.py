@@ -9,7 +9,7 @@ import pytest
 
 from coordinator.delay import Delay
 
-AFTER_S = 0.03
+AFTER_S = 0.2
 
 
 def rung(use: Callable[[Delay], Awaitable[None]]) -> list[float]:

@@ -36,6 +36,9 @@ READY = Ready(1, 30, 10, [10, 20], 2, 100, 0)
 ORIGIN = Origin("fedproto-0", 3, "a1")
 
 
+HASH = checkpoint.state_hash({"state": np.array([2.0])})
+
+
 def packed(value: float) -> Packed:
     return pack(Payload.of_state({"state": np.array([value])}))
 
@@ -143,7 +146,7 @@ def test_what_the_kernel_counted_is_stored_with_the_exchange_that_it_is_of(folde
         put_exchange(record)
         record.close_exchange(1, 0, packed(2.0), [], links(200), with_round=True)
         if is_whole:
-            record.close_round("completed", 1, "", "hash", packed(2.0), ["a"], ["{}"])
+            record.close_round("completed", 1, "", HASH, packed(2.0), ["a"], ["{}"])
 
     run(folder, close)
     with closing(opened(folder)) as record:

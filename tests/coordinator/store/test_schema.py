@@ -12,7 +12,7 @@ import pytest
 
 from coordinator.store import schema
 from coordinator.store.store import Store, StoreError
-from coordinator.store.stored import read_meta, reading
+from coordinator.store.stored import DamagedStoreError, read_meta, reading
 from models.spec import ConfigError
 from tests.coordinator.stores import call, reopened, run_exchange, unexpected
 
@@ -121,6 +121,15 @@ def test_a_store_that_was_not_finished_when_its_process_was_killed_is_told_of(st
     sqlite3.connect(store_path).close()
     store_path.touch()
     with pytest.raises(ConfigError, match="its store was not finished; start it again"), reading(store_path):
+        pass
+
+
+def test_one_that_has_lost_what_was_told_of_is_damaged(store_path: Path) -> None:
+    sqlite3.connect(store_path).close()
+    store_path.touch()
+    store_path.with_name("metrics.jsonl").write_text("{}")
+    told = "got nothing, although metrics.jsonl tells of it: put back store.sqlite-wal"
+    with pytest.raises(DamagedStoreError, match=told), reading(store_path):
         pass
 
 
