@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,10 @@ _FORMAT = {"format": "np"}
 """Some text must be there: safetensors cannot read back a file without arrays and texts."""
 
 
+_CHECKSUM = "crc32"
+"""The text that says what the bytes of all arrays must come to; files of others have none."""
+
+
 class CheckpointError(Exception):
     """A state file that cannot be read; the text names its path."""
 
@@ -35,7 +40,7 @@ def write(
     If it is to be durable, so it does after a loss of power; and what was written stays written.
     """
     ordered = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    content = save(ordered, {**_FORMAT, **(metadata or {})})
+    content = save(ordered, {**_FORMAT, _CHECKSUM: _checksum(ordered), **(metadata or {})})
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
     try:
         with temporary.open("wb") as file:
@@ -57,7 +62,7 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Return the arrays and texts that `write` put there.
 
     Raises:
-        CheckpointError: there is no such file, or it is broken.
+        CheckpointError: there is no such file, or it is broken: bytes that have changed since are found.
     """
     with _opened(path) as file:
         names = file.keys()
@@ -68,6 +73,9 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
         for name, array in arrays.items():
             if array.dtype.isbuiltin != 1:  # but that another package has taught it
                 raise CheckpointError(f"{path}: expected arrays of numpy's types, got {array.dtype} for {name!r}")
+        checksum = _checksum(arrays)
+        if (file.metadata() or {}).get(_CHECKSUM, checksum) != checksum:
+            raise CheckpointError(f"{path}: expected the arrays that were written, got others: the file is damaged")
         return arrays, _texts(file)
 
 
@@ -91,7 +99,15 @@ def _opened(path: Path) -> Iterator[Any]:
 
 
 def _texts(file: Any) -> dict[str, str]:
-    return {name: text for name, text in (file.metadata() or {}).items() if name not in _FORMAT}
+    return {name: text for name, text in (file.metadata() or {}).items() if name not in (*_FORMAT, _CHECKSUM)}
+
+
+def _checksum(arrays: Mapping[str, np.ndarray]) -> str:
+    """Return the CRC-32 of all arrays' bytes, by name, in hexadecimal."""
+    found = 0
+    for name in sorted(arrays):
+        found = zlib.crc32(np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8).data, found)
+    return f"{found:08x}"
 
 
 def sync_folder(folder: Path) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors import numpy
 
 from models import checkpoint
 
@@ -118,3 +119,19 @@ def test_a_type_that_numpy_lacks_is_an_error(tmp_path: Path, taught_by: str) -> 
     path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
     with pytest.raises(checkpoint.CheckpointError, match=f"{path}: expected arrays of numpy's types"):
         checkpoint.read(path)
+
+
+def test_a_bit_that_has_changed_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    checkpoint.write(path, STATE)
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 0x40
+    path.write_bytes(content)
+    with pytest.raises(checkpoint.CheckpointError, match=r"a\.safetensors: expected the arrays that were written, got"):
+        checkpoint.read(path)
+
+
+def test_a_file_of_others_has_no_checksum(tmp_path: Path) -> None:
+    numpy.save_file({"x": np.ones(3)}, tmp_path / "a.safetensors", {"round": "3"})
+    arrays, metadata = checkpoint.read(tmp_path / "a.safetensors")
+    assert (arrays["x"].tolist(), metadata) == ([1, 1, 1], {"round": "3"})
