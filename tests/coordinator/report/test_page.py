@@ -59,9 +59,9 @@ def test_the_figures_are_the_summarys(run: Run) -> None:
     page, told = Reader(run_page(run)), run.summary
     anchor, up, down = told["accuracy_by_rule"]["anchor"], told["uplink"], told["downlink"]
     assert page.row("anchor ★") == [
-        show_accuracy(anchor["best"]),
-        show_count(anchor["best_round"]),
-        *map(show_accuracy, (anchor["last"], anchor["mean"]["best"], anchor["mean"]["last"])),
+        show(peak[key])
+        for peak in (anchor, anchor["mean"])
+        for show, key in ((show_accuracy, "best"), (show_count, "best_round"), (show_accuracy, "last"))
     ]
     by_kind: dict[str, tuple[Callable[[float], str], str]] = {
         "elements": (show_count, "elements"),
