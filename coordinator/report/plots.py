@@ -100,7 +100,7 @@ def accuracy_by_simulated_time(series: Series) -> Plot | None:
 
 def round_times(series: Series, num_rounds: int, takes_turns: bool) -> Bars | None:
     """Plot what the duration of each round consists of that is known, None if it never is."""
-    timed = [line for line in series.rounds if line.coordination_s is not None]
+    timed = [line for line in series.rounds if (line.round_s if takes_turns else line.coordination_s) is not None]
     if not timed:
         return None
     names = [*PARTS, "rest" if takes_turns else COORDINATION]

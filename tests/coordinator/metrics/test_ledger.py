@@ -233,6 +233,14 @@ def test_coordination_is_the_round_without_its_slowest_client() -> None:
     assert summary_of(book.ledger)["round_s"] == {"median": 5, "p95": 5}
 
 
+def test_in_a_simulation_the_line_of_a_round_has_no_coordination_as_clients_take_turns() -> None:
+    book = Book()
+    book.ledger = Ledger(SPEC, TWO, simulated_now=lambda: None)
+    book.round(1, 0, {"ann": report(1)}, {"ann": report(1)})
+    line = json.loads(book.round_lines[0])
+    assert (line["round_s"], line["coordination_s"]) == (5, None)
+
+
 def test_work_that_took_too_long_to_be_told_is_unknown_and_so_is_what_follows() -> None:
     """Ann trains for two hours, of which a timing tells 71 minutes at most."""
     timing = Timing.of_seconds(7200, 0, 0.25, 0.25)._replace(held_us=microseconds(7201))
