@@ -61,7 +61,7 @@ class Ledger:
         links: Links | None = None,
         simulated_now: Callable[[], float | None] | None = None,
     ) -> None:
-        """Begin with nothing; `links` hold what the kernel counts, `simulated_now` tells a simulation's clock's time."""
+        """Begin with nothing; `links` hold what the kernel counts, `simulated_now` tells the time of a simulation."""
         self._links = links or Links(StoredLinks(), lambda route: None)
         self._spec = spec
         self._takes_turns = simulated_now is not None
