@@ -39,13 +39,13 @@ class Figures:
         return next((self._reasons[each] for each in whole if each in self._reasons), MISSING)
 
 
-def headline_caveats(summary: Mapping[str, Any]) -> list[str]:
+def headline_caveats(summary: Mapping[str, Any]) -> tuple[str, ...]:
     """Return what is to be said of a summary's headline accuracies where other runs' stand beside them."""
     accuracy = summary.get("accuracy") or {}
     if accuracy.get("best") is None:
-        return []
+        return ()
     tested = clients_in_words({**summary, "accuracy_by_rule": {accuracy["rule"]: accuracy}})
-    return [*([BEST_OF_TASKS] if summary.get("tasks") else []), *tested]
+    return (*([BEST_OF_TASKS] if summary.get("tasks") else []), *tested)
 
 
 def footnotes(caveats: Sequence[Sequence[str]]) -> tuple[list[str], list[str]]:
