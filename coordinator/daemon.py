@@ -144,7 +144,8 @@ class Coordinator:
         self._door = self._open_port(self._on_arrival, self._on_barred, self._turned_away, self._meter.links.ended)
         self._record.attach(lambda error: self.end(ExitCode.INTERRUPTED, str(error)))
         if self._record.standing.constants is not None:
-            self._display.note(f"the run goes on in round {self._rounds.round}, exchange {self._rounds.exchange}")
+            exchange = self._method.exchange(self._rounds.exchange).name
+            self._display.note(f"the run goes on in round {self._rounds.round}, exchange {exchange!r}")
         self._display.note(f"listening on {self._door.address}")
         for told in run_notes(self._config, self._spec):
             self._display.note(told)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from coordinator.metrics.figures import footnotes, headline_caveats
 from coordinator.store.run_folder import RunFolder
 from coordinator.table import Row, aligned
 from coordinator.units import show_accuracy, show_bytes
@@ -19,6 +20,7 @@ class Result(NamedTuple):
 
     `rule` is what the accuracies are by, and the bytes are the encoded ones of all rounds. `is_batched`: clients
     trained together. `fault` says what is wrong with a run folder that cannot be read, where nothing is known.
+    `caveats` are what is to be said where its accuracies stand beside those of other runs.
     """
 
     run_id: str
@@ -33,20 +35,23 @@ class Result(NamedTuple):
     fault: str = ""
     rule: str = ""
     is_batched: bool = False
+    caveats: Sequence[str] = ()
 
 
 class Results(list[Result]):
     """The results of several runs; as text, a table."""
 
     def __str__(self) -> str:
-        """Return a line for each run, below a header, and then what is wrong with any."""
+        """Return a line for each run, below a header, then what its marks mean, and what is wrong with any."""
         if not self:
             return "no runs"
         header = Row(
             "run", ["method", "seed", "outcome", "rounds", "rule", "last", "best", "encoded up", "encoded down"]
         )
         faults = [result.fault for result in self if result.fault]
-        return "\n".join([*aligned(header, [_row(result) for result in self], sys.maxsize), *faults])
+        marks, notes = footnotes([result.caveats for result in self])
+        rows = [_row(result, mark) for result, mark in zip(self, marks, strict=True)]
+        return "\n".join([*aligned(header, rows, sys.maxsize), *notes, *faults])
 
 
 def read_result(path: Path) -> Result:
@@ -70,6 +75,7 @@ def read_result(path: Path) -> Result:
         down.get("encoded_bytes"),
         rule=accuracy.get("rule", ""),
         is_batched=bool(summary.get("batched")),
+        caveats=headline_caveats(summary),
     )
 
 
@@ -83,10 +89,14 @@ def _so_far(path: Path) -> Mapping[str, Any]:
         return {}
 
 
-def _row(result: Result) -> Row:
+def _row(result: Result, mark: str) -> Row:
     accuracies = ["n/a" if each is None else show_accuracy(each) for each in (result.accuracy, result.best_accuracy)]
     sizes = ["n/a" if each is None else show_bytes(each) for each in (result.up_bytes, result.down_bytes)]
     rounds = "n/a" if result.rounds is None else str(result.rounds)
     seed = "n/a" if result.seed is None else str(result.seed)
     told = [result.method or "n/a", seed, result.outcome, rounds, result.rule or "n/a"]
-    return Row(result.run_id, [*told, *accuracies, *sizes], "batched" if result.is_batched else "")
+    return Row(
+        result.run_id,
+        [*told, *accuracies, *sizes],
+        " ".join(filter(None, ("batched" if result.is_batched else "", mark))),
+    )

@@ -21,6 +21,7 @@ from coordinator.store.run_folder import RunFolder
 from coordinator.store.schema import open_database
 from coordinator.store.stored import RoundRecord, read_devices, read_facts, read_position, read_rounds, reading
 from coordinator.whereabouts import State, Whereabouts, whereabouts
+from models import methods
 from models.spec import ConfigError
 from wire.sockets.log import size_bytes
 
@@ -51,6 +52,7 @@ class Status(msgspec.Struct, frozen=True):
         rounds_failed: how many have failed.
         round: the round in hand, or the last one.
         exchange: the open exchange, counted from 0; None between exchanges.
+        exchange_name: its name; None between exchanges, and of a method that is not one of those listed.
         cohort: who is asked in it.
         answered: who of these has answered.
         last_round_s: how long the last round took, if it was completed.
@@ -82,6 +84,7 @@ class Status(msgspec.Struct, frozen=True):
     rounds_failed: int
     round: int
     exchange: int | None
+    exchange_name: str | None
     cohort: list[str]
     answered: list[str]
     last_round_s: float | None
@@ -137,6 +140,7 @@ def read_status(path: Path) -> Status:
         rounds_failed=sum(record.status == "failed" for record in records),
         round=opened.round if opened else min(position.next_round, num_rounds),
         exchange=opened.exchange if opened else None,
+        exchange_name=_exchange_name(config["method"]["name"], opened.exchange) if opened else None,
         cohort=list(opened.cohort) if opened else [],
         answered=[update.client for update in opened.updates] if opened else [],
         last_round_s=last.round_s if isinstance(last, RoundLine) else None,
@@ -151,6 +155,16 @@ def read_status(path: Path) -> Status:
         devices=devices,
         connections={client: told_of(link) for client, link in facts.links.links.items()},
     )
+
+
+def _exchange_name(method: str, exchange: int) -> str | None:
+    """Return an exchange's name, None of a method that would be a user's own module to import."""
+    if ":" in method:
+        return None
+    try:
+        return methods.find(method).exchange(exchange).name
+    except (ConfigError, IndexError):  # another program's
+        return None
 
 
 def _opened(folder: RunFolder, is_hosted: bool) -> AbstractContextManager[sqlite3.Connection]:

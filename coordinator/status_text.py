@@ -93,8 +93,15 @@ def _open_exchange(status: Status) -> list[str]:
     if status.cohort:
         missing = sorted(set(status.cohort) - set(status.answered))
         waits = f", waiting for {', '.join(missing)}" if missing and not status.waits_for else ""
-        lines.insert(0, f"exchange {status.exchange}: {len(status.answered)}/{len(status.cohort)} updates{waits}")
+        lines.insert(0, f"{exchange_in_words(status)}: {len(status.answered)}/{len(status.cohort)} updates{waits}")
     return lines
+
+
+def exchange_in_words(status: Status) -> str:
+    """Return which exchange is open: by its name, or else by its number."""
+    if status.exchange_name is None:
+        return f"exchange {status.exchange} (counted from 0)"
+    return f"exchange {status.exchange_name!r}"
 
 
 def _how_to_go_on(status: Status) -> str:

@@ -75,15 +75,16 @@ def _accuracy(summary: Mapping[str, Any], figures: _Rows) -> list[str]:
     headline = summary["accuracy"]["rule"]
     if not summary["accuracy_by_rule"]:
         return ["no accuracy: this method tests nothing"]
-    show = (show_accuracy, show_count, show_accuracy, show_accuracy, show_accuracy)
-    columns: tuple[Keys, ...] = (("best",), ("best_round",), ("last",), ("mean", "best"), ("mean", "last"))
+    show = (show_accuracy, show_count, show_accuracy) * 2
+    peak: tuple[Keys, ...] = (("best",), ("best_round",), ("last",))
+    columns = (*peak, *(("mean", *path) for path in peak))
     rows = [
         figures.row(
             f"{rule} *" if rule == headline else rule, show, *(("accuracy_by_rule", rule, *path) for path in columns)
         )
         for rule in summary["accuracy_by_rule"]
     ]
-    header = Row("accuracy by rule", ("best", "in round", "last", "best mean", "last mean"))
+    header = Row("accuracy by rule", ("best", "in round", "last", "best mean", "in round", "last mean"))
     note = "* headline; accuracies are weighted by test samples, 'mean' is the plain mean over clients"
     return [*aligned(header, rows), note, *map(_shortened, clients_in_words(summary))]
 

@@ -1,9 +1,12 @@
-"""A summary's figures by path, and why one of them is unknown: what the table at the end and the pages both show."""
+"""A summary's figures by path, why one is unknown, and what is said beside its accuracies: for tables and pages."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from coordinator.metrics.accuracy import clients_in_words
+from coordinator.metrics.task_scores import BEST_OF_TASKS
 
 MISSING = "not in the summary"
 """Why a figure is unknown where the summary does not say: an older program has left it out."""
@@ -34,6 +37,22 @@ class Figures:
         keys = _keys(path)
         whole = (".".join(keys[:depth]) for depth in range(len(keys), 0, -1))
         return next((self._reasons[each] for each in whole if each in self._reasons), MISSING)
+
+
+def headline_caveats(summary: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what is to be said of a summary's headline accuracies where other runs' stand beside them."""
+    accuracy = summary.get("accuracy") or {}
+    if accuracy.get("best") is None:
+        return ()
+    tested = clients_in_words({**summary, "accuracy_by_rule": {accuracy["rule"]: accuracy}})
+    return (*([BEST_OF_TASKS] if summary.get("tasks") else []), *tested)
+
+
+def footnotes(caveats: Sequence[Sequence[str]]) -> tuple[list[str], list[str]]:
+    """Return for each row of a table the marks of its caveats, such as `[1] [2]`, and the lines that explain them."""
+    numbers: dict[str, int] = {}
+    marks = [" ".join(f"[{numbers.setdefault(each, len(numbers) + 1)}]" for each in of_row) for of_row in caveats]
+    return marks, [f"[{number}] {caveat}" for caveat, number in numbers.items()]
 
 
 def _keys(path: Path) -> tuple[str, ...]:

@@ -59,12 +59,13 @@ class Ledger:
         spec: RunSpec,
         method: Method,
         links: Links | None = None,
-        simulated_now: Callable[[], float | None] = lambda: None,
+        simulated_now: Callable[[], float | None] | None = None,
     ) -> None:
-        """Begin with nothing; `links` hold what the kernel counts, `simulated_now` tells a simulated clock's time."""
+        """Begin with nothing; `links` hold what the kernel counts, `simulated_now` tells the time of a simulation."""
         self._links = links or Links(StoredLinks(), lambda route: None)
         self._spec = spec
-        self._simulated_now = simulated_now
+        self._takes_turns = simulated_now is not None
+        self._simulated_now = simulated_now or (lambda: None)
         self.simulated_at_s: float | None = None
         """Where the simulated clock stood when a line was last booked."""
         self._method = method
@@ -383,7 +384,7 @@ class Ledger:
             reason=reason,
             global_hash=global_hash,
             round_s=round_s,
-            coordination_s=account.coordination_s(round_s),
+            coordination_s=None if self._takes_turns else account.coordination_s(round_s),
             ok=account.num_ok,
             failed=account.num_failed,
             late=self.since_start.refusals.stale - self._num_late,

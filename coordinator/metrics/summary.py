@@ -30,6 +30,10 @@ PEAKS = ("coordinator", "aggregator", "client", "trainer")
 
 NO_ENERGY = "a simulation measures no energy"
 
+NO_TRAVEL = "nothing travels in a simulation"
+
+NOT_APART = "a simulation measures no client apart"
+
 
 @dataclass(frozen=True)
 class Totals:
@@ -130,7 +134,7 @@ def make_summary(
     return {
         **summary,
         **origin,
-        "null_reasons": {path: reasons.get(path) or _reason(path, mode) for path in _nulls(summary)},
+        "null_reasons": {path: reasons.get(path) or _reason(path, mode, rule) for path in _nulls(summary)},
     }
 
 
@@ -189,17 +193,24 @@ def _nulls(content: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
             yield f"{prefix}{key}"
 
 
-def _reason(path: str, mode: str) -> str:
+def _reason(path: str, mode: str, headline: str) -> str:
     top, _, rest = path.partition(".")
-    if path.startswith("wire.clients.") or (rest.endswith(("_rss_bytes", "gpu_peak_bytes")) and top == "clients"):
+    is_simulated = mode == "simulate"
+    if top == "clients":
+        return _reason_of_client(rest, is_simulated)
+    if path.startswith("wire.clients."):
         return "the client has not said so"
-    if path.startswith("wire") or "wire_bytes" in path:
-        return "nothing travels in a simulation" if mode == "simulate" else "the bytes of a message are not known"
+    if top == "accuracy" and not headline:
+        return "this method tests nothing"
+    if rest.startswith("per_client."):
+        return f"the client has tested no completed round by {headline}"
+    if top.startswith("wire") or rest.endswith("wire_bytes"):
+        return NO_TRAVEL if is_simulated else "the bytes of a message are not known"
     if "predicted" in rest:
         return "a client has not announced itself since the restart"
-    if rest.startswith("per_client"):
-        return "the client has not tested anything"
-    if top == "coordination_s" and mode == "simulate":
+    if top == "time_s":
+        return _reason_of_time(rest, is_simulated)
+    if top == "coordination_s" and is_simulated:
         return "clients take turns in a simulation"
     return {
         "accuracy": "no completed round was tested by this rule",
@@ -209,9 +220,22 @@ def _reason(path: str, mode: str) -> str:
         "coordination_s": "no round was completed without a restart and with all its clients' work told",
         "simulated": "no completed round was tested by the headline rule",
         "memory": "not measured here",
-        "time_s": "nothing travels in a simulation" if mode == "simulate" else "no client has said how long it took",
-        "energy": NO_ENERGY if mode == "simulate" else "no client has measured any",
-        "gpu_peak_bytes": "no client has said that it computed on a GPU",
-        "clients": "the client has not measured it",
+        "energy": NO_ENERGY if is_simulated else "no client has measured any",
+        "gpu_peak_bytes": NOT_APART if is_simulated else "no client has said that it computed on a GPU",
         "privacy": f"the accounting library is not installed here: {EXTRA}",
     }.get(top, "not measured")
+
+
+def _reason_of_client(rest: str, is_simulated: bool) -> str:
+    if rest.endswith(".energy_j"):
+        return NO_ENERGY if is_simulated else "the client has not measured it"
+    return NOT_APART if is_simulated else "the client has not said so"
+
+
+def _reason_of_time(part: str, is_simulated: bool) -> str:
+    if part == "aggregate":
+        return "no exchange of a round has been aggregated"
+    if part == "wait":
+        return "no update was accepted without a restart"
+    travels = part in ("queue", "downlink", "uplink")
+    return NO_TRAVEL if is_simulated and travels else "no client has said how long it took"

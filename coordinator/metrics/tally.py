@@ -245,7 +245,8 @@ class ExchangeLine(msgspec.Struct, frozen=True, tag_field="kind", tag="exchange"
 class RoundLine(msgspec.Struct, frozen=True, tag_field="kind", tag="round"):
     """How a round ended, and all that its exchanges cost; times are None where a restart or nothing lies between.
 
-    `coordination_s` is None as well where a client that answered has not told all of its work.
+    `coordination_s` is None as well where a client that answered has not told all of its work, and in a simulation,
+    where clients take turns.
 
     `simulated_at_s` is where the clock of a simulation with device profiles stood.
     """

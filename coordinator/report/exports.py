@@ -34,6 +34,7 @@ def scalars_of(run: Run) -> Iterator[Scalar]:
         found: dict[str, float | None] = {
             **{f"accuracy/{rule}": point["weighted"] for rule, point in accuracies},
             **{f"mean_accuracy/{rule}": point["mean"] for rule, point in accuracies},
+            **{f"num_clients/{rule}": point["num_clients"] for rule, point in accuracies},
             "bytes/up": told["uplink"]["encoded_bytes"],
             "bytes/down": told["downlink"]["encoded_bytes"],
             "bytes/so_far": told["sent_bytes"],

@@ -1,4 +1,9 @@
-"""The numbers of a report for programs: all of them as JSON, or a row per run and round as CSV."""
+"""The numbers of a report for programs: all of them as JSON, or a row per run and round as CSV.
+
+Of a round, `num_accepted` are the updates of all its exchanges, `ok` the clients whose update of the last one was
+accepted, and `failed` the others that were asked. `num_clients.<rule>` in CSV, and `num_clients` below `accuracy` in
+JSON, is how many clients' tests stand behind an accuracy.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +25,8 @@ ROUND_FIGURES = (
 PEAKS = tuple(f"{name}_bytes" for name in KINDS)
 """The largest peak of memory in a round, by kind of process."""
 
+TESTERS = "num_clients."
+
 TRAFFIC = ("elements", "predicted_elements", "payload_bytes", "predicted_payload_bytes", "encoded_bytes", "wire_bytes")
 
 
@@ -30,10 +37,13 @@ def to_json(runs: Sequence[Run]) -> str:
 
 
 def to_csv(runs: Sequence[Run]) -> str:
-    """Return a header and a row for each closed round; what is unknown, or no rule of the run, stays empty."""
+    """Return a header and a row for each closed round; what is unknown, or no rule of the run, stays empty.
+
+    The columns of how many clients have tested stand last.
+    """
     rows = [row for run in runs for row in _rows(run)]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
+    text, names = io.StringIO(), dict.fromkeys(key for row in rows for key in row)
+    writer = csv.DictWriter(text, sorted(names, key=lambda name: name.startswith(TESTERS)), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()
@@ -96,4 +106,5 @@ def _rows(run: Run) -> Iterator[dict[str, Any]]:
         }
         plain = {name: figures[name] for name in ("round", *ROUND_FIGURES, *PEAKS)}
         traffic = {f"{way}.{name}": figures[way][name] for way in ("uplink", "downlink") for name in TRAFFIC}
-        yield {**told, **plain, **traffic, "sent_bytes": figures["sent_bytes"], **accuracies}
+        testers = {f"{TESTERS}{rule}": point["num_clients"] for rule, point in figures["accuracy"].items()}
+        yield {**told, **plain, **traffic, "sent_bytes": figures["sent_bytes"], **accuracies, **testers}

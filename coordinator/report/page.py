@@ -20,7 +20,7 @@ from coordinator.report.reading import Run
 from coordinator.report.rendering import ShownFigures, rendered
 from coordinator.report.timeline import AGGREGATE, LINK, MISSING, UNKNOWN, WAIT, Timeline, timeline_of
 from coordinator.status import Status
-from coordinator.status_text import way_on
+from coordinator.status_text import exchange_in_words, way_on
 from coordinator.store.run_folder import Samples
 
 SHOWN_SPANS = (*STAGES[:-1], LINK, UNKNOWN, WAIT, AGGREGATE, MISSING)
@@ -40,7 +40,8 @@ def run_page(run: Run) -> str:
 
 def live_body(run: Run, status: Status, log: Sequence[str]) -> str:
     """Return the same as a part of a page, with what `coordinator status` says and the log's last lines."""
-    return rendered("live_body.html", **_content(run), status=status, way_on=way_on(status), log=log)
+    told = {"status": status, "exchange": exchange_in_words(status), "way_on": way_on(status), "log": log}
+    return rendered("live_body.html", **_content(run), **told)
 
 
 def _content(run: Run) -> dict[str, Any]:

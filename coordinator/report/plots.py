@@ -100,7 +100,7 @@ def accuracy_by_simulated_time(series: Series) -> Plot | None:
 
 def round_times(series: Series, num_rounds: int, takes_turns: bool) -> Bars | None:
     """Plot what the duration of each round consists of that is known, None if it never is."""
-    timed = [line for line in series.rounds if line.coordination_s is not None]
+    timed = [line for line in series.rounds if (line.round_s if takes_turns else line.coordination_s) is not None]
     if not timed:
         return None
     names = [*PARTS, "rest" if takes_turns else COORDINATION]
@@ -152,19 +152,19 @@ def peaks_by_round(series: Series, num_rounds: int) -> Plot | None:
 
 
 def front(labels: Sequence[str], spots: Sequence[tuple[float, float]]) -> Plot:
-    """Plot each run's accuracy against its bytes, and the line of those that no other run beats in both."""
+    """Plot each run's best accuracy against the bytes until then, and the line of those that no other beats in both."""
     runs = [
         Curve(
             label,
             style % NUM_STYLES,
-            [Dot(sent, best, f"{label}: {show_accuracy(best)}, {show_bytes(sent)}")],
+            [Dot(sent, best, f"{label}: {show_accuracy(best)} after {show_bytes(sent)}")],
             is_line=False,
         )
         for style, (label, (sent, best)) in enumerate(zip(labels, spots, strict=True))
     ]
     line = Curve("", NUM_STYLES, [Dot(*spot, "") for spot in undominated(spots)])
-    x = _bytes_axis("traffic of all rounds", [sent for sent, _ in spots])
-    return Plot(x, _accuracy_axis(runs), [line, *runs], "Accuracy against bytes")
+    x = _bytes_axis("encoded bytes until then", [sent for sent, _ in spots])
+    return Plot(x, _accuracy_axis(runs, "best accuracy"), [line, *runs], "Accuracy against bytes")
 
 
 def undominated(spots: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -212,10 +212,10 @@ def _bytes_axis(title: str, sent: Sequence[float]) -> Axis:
     return scaled_axis(title, sent, BYTES)
 
 
-def _accuracy_axis(curves: Sequence[Curve]) -> Axis:
+def _accuracy_axis(curves: Sequence[Curve], title: str = "accuracy") -> Axis:
     values = [dot.y for curve in curves for dot in curve.dots]
     values += [edge for curve in curves for _, low, high in curve.band for edge in (low, high)]
-    return linear_axis("accuracy", values or [0.0, 1.0])
+    return linear_axis(title, values or [0.0, 1.0])
 
 
 def _told(track: Track, point: Point) -> str:

@@ -20,6 +20,7 @@ from coordinator.status import CLEAR, read_status, watch
 from coordinator.status_text import format_status, json_status
 from coordinator.store.run_folder import RunFolder
 from models.spec import ConfigError
+from tests.coordinator.accounting import READY
 from tests.coordinator.report.runs import RecordedRun
 from tests.coordinator.stores import figures, stored_run
 
@@ -314,6 +315,16 @@ def test_a_run_in_an_exchange_says_whom_it_waits_for_as_its_process_does_if_ther
     why = "waiting for updates 0/2, missing bob (silent for 10.0 s); refused: ann, until the deadline in 9 s at most"
     recorded.put_fact("presence", json.dumps({"waits_for": why, "heard_at_s": {}, "at_s": time.time()}))
     lines = format_status(read_status(recorded.settle().path)).splitlines()
-    assert lines[2:4] == ["exchange 0: 0/2 updates", why]
+    assert lines[2:4] == ["exchange 0 (counted from 0): 0/2 updates", why]
     killed = format_status(read_status(recorded.leave().path)).splitlines()
-    assert killed[3] == "exchange 0: 0/2 updates, waiting for ann, bob"
+    assert killed[3] == "exchange 0 (counted from 0): 0/2 updates, waiting for ann, bob"
+
+
+@pytest.mark.parametrize(("exchange", "name"), [(0, "prototypes"), (1, "adapter"), (2, "evaluation")])
+def test_the_open_exchange_of_a_method_that_is_listed_has_its_name(tmp_path: Path, exchange: int, name: str) -> None:
+    recorded = RecordedRun(tmp_path, "method.name=refprotofl")
+    recorded.store.open_exchange(3, exchange, list(READY), b"", b"")
+    status = read_status(recorded.settle().path)
+    recorded.leave()
+    assert (status.exchange, status.exchange_name) == (exchange, name)
+    assert format_status(status).splitlines()[2] == f"exchange {name!r}: 0/2 updates, waiting for ann, bob"

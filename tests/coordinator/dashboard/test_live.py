@@ -29,7 +29,7 @@ def test_the_body_says_what_is_waited_for_and_what_was_told(tmp_path: Path) -> N
     recorded.open(3)
     body = asyncio.run(LiveRun(recorded.settle()).body())
     recorded.leave()
-    assert "Round 3, exchange 0: 0 of 2 updates" in body
+    assert "Round 3, exchange 0 (counted from 0): 0 of 2 updates" in body
     assert "1.0  &lt;b&gt;joined&lt;/b&gt;" in body
     assert "<html" not in body
 

@@ -233,6 +233,14 @@ def test_coordination_is_the_round_without_its_slowest_client() -> None:
     assert summary_of(book.ledger)["round_s"] == {"median": 5, "p95": 5}
 
 
+def test_in_a_simulation_the_line_of_a_round_has_no_coordination_as_clients_take_turns() -> None:
+    book = Book()
+    book.ledger = Ledger(SPEC, TWO, simulated_now=lambda: None)
+    book.round(1, 0, {"ann": report(1)}, {"ann": report(1)})
+    line = json.loads(book.round_lines[0])
+    assert (line["round_s"], line["coordination_s"]) == (5, None)
+
+
 def test_work_that_took_too_long_to_be_told_is_unknown_and_so_is_what_follows() -> None:
     """Ann trains for two hours, of which a timing tells 71 minutes at most."""
     timing = Timing.of_seconds(7200, 0, 0.25, 0.25)._replace(held_us=microseconds(7201))
@@ -306,6 +314,31 @@ def test_every_null_has_a_reason() -> None:
     }  # fmt: skip
     assert all(summary["null_reasons"].values())
     assert summary["null_reasons"]["energy.total_j"] == "a simulation measures no energy"
+    assert summary["null_reasons"]["clients.ann.energy_j"] == "a simulation measures no energy"
+    assert summary["null_reasons"]["clients.ann.gpu_peak_bytes"] == "a simulation measures no client apart"
+
+
+def test_a_client_that_has_not_been_tested_by_the_headline_rule_is_told_by_that_rule_whatever_it_is_called() -> None:
+    book, client = Book(), "predicted.wire_bytes"
+    book.ledger.announce(client, READY["ann"])
+    book.round(1, 0, {"ann": report(1)}, {"ann": report(0.5, scored(1, 10, head=5))})
+    summary = summary_of(book.ledger)
+    assert summary["accuracy_by_rule"]["head"]["last"] == 0.5
+    told = "the client has tested no completed round by anchor"
+    reasons = summary["null_reasons"]
+    assert (reasons["accuracy.per_client.ann"], reasons[f"accuracy.per_client.{client}"]) == (told, told)
+    assert reasons[f"clients.{client}.energy_j"] == "the client has not measured it"
+
+
+def test_times_of_a_run_in_which_nothing_came_say_what_is_missing() -> None:
+    reasons = ledger().summary("simulate", {}, {})["null_reasons"]
+    told = {part: reasons[f"time_s.{part}"] for part in ("downlink", "train", "wait", "aggregate")}
+    assert told == {
+        "downlink": "nothing travels in a simulation",
+        "train": "no client has said how long it took",
+        "wait": "no update was accepted without a restart",
+        "aggregate": "no exchange of a round has been aggregated",
+    }
 
 
 def test_a_caller_may_know_the_reason_better() -> None:

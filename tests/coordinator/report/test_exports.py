@@ -32,6 +32,7 @@ def test_scalars_are_the_known_figures_of_each_round(run: Run) -> None:
     scalars = list(scalars_of(run))
     assert Scalar("accuracy/head", 1, 0.8, run.closed_at_s[1]) in scalars
     assert {scalar.round for scalar in scalars if scalar.tag == "accuracy/anchor"} == {1}
+    assert Scalar("num_clients/local_prototype", 1, 1, run.closed_at_s[1]) in scalars
     (so_far,) = [scalar.value for scalar in scalars if (scalar.tag, scalar.round) == ("bytes/so_far", 2)]
     assert so_far == run.series.sent_bytes[2]
     assert {scalar.value for scalar in scalars if scalar.tag == "server/loss"} == {0.5}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 from pathlib import Path
@@ -35,6 +36,17 @@ def test_csv_has_a_row_for_each_round_of_each_run(run: Run) -> None:
     assert rows[1]["accuracy.anchor.weighted"] == ""
     sent = sum(int(row["uplink.encoded_bytes"]) for row in rows[:2])
     assert sent == run.summary["uplink"]["encoded_bytes"]
+
+
+def test_csv_says_last_how_many_clients_have_tested(run: Run) -> None:
+    anchor = [run.series.accuracy["anchor"][0]._replace(num_clients=1)]
+    other = dataclasses.replace(run, series=dataclasses.replace(run.series, accuracy={"anchor": anchor}))
+    rows = list(csv.DictReader(io.StringIO(to_csv([run, other]))))
+    *before, head, local, anchor_column = rows[0]
+    assert [head, local, anchor_column] == [f"num_clients.{rule}" for rule in ("head", "local_prototype", "anchor")]
+    assert not any(name.startswith("num_clients") for name in before)
+    assert [row["num_clients.anchor"] for row in rows] == ["2", "", "1", ""]
+    assert [row["num_clients.local_prototype"] for row in rows] == ["1", "1", "", ""]
 
 
 def test_in_a_simulation_coordination_is_unknown_and_empty(tmp_path: Path) -> None:

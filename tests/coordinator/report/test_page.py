@@ -59,9 +59,9 @@ def test_the_figures_are_the_summarys(run: Run) -> None:
     page, told = Reader(run_page(run)), run.summary
     anchor, up, down = told["accuracy_by_rule"]["anchor"], told["uplink"], told["downlink"]
     assert page.row("anchor ★") == [
-        show_accuracy(anchor["best"]),
-        show_count(anchor["best_round"]),
-        *map(show_accuracy, (anchor["last"], anchor["mean"]["best"], anchor["mean"]["last"])),
+        show(peak[key])
+        for peak in (anchor, anchor["mean"])
+        for show, key in ((show_accuracy, "best"), (show_count, "best_round"), (show_accuracy, "last"))
     ]
     by_kind: dict[str, tuple[Callable[[float], str], str]] = {
         "elements": (show_count, "elements"),
@@ -230,6 +230,34 @@ def test_accuracies_of_fewer_clients_say_so(run: Run) -> None:
     rules = {**run.summary["accuracy_by_rule"], "anchor": anchor}
     text = run_page(dataclasses.replace(run, summary={**run.summary, "accuracy_by_rule": rules}))
     assert "anchor: best and last are of different clients: 1 and 2 of 2" in text
+
+
+def test_a_comparison_says_of_accuracies_what_the_page_of_a_run_says(run: Run) -> None:
+    accuracy = {**run.summary["accuracy"], "num_clients": {"best": 1, "last": 2}}
+    fewer = dataclasses.replace(run, summary={**run.summary, "accuracy": accuracy})
+    text = comparison_page([fewer, fewer])
+    page = Reader(text)
+    shown = [show_accuracy(accuracy[key]) for key in ("best", "last")]
+    assert page.row(run.folder.run_id)[5:7] == [f"{each} [1]" for each in shown]
+    assert text.count("[1] anchor: best and last are of different clients: 1 and 2 of 2") == 1
+    assert "[1]" not in comparison_page([run])
+
+
+def test_the_point_of_a_run_is_at_the_bytes_sent_by_the_round_of_its_best_accuracy(run: Run) -> None:
+    assert (run.summary["accuracy"]["best_round"], max(run.series.sent_bytes)) == (1, 2)
+    best, sent = run.summary["accuracy"]["best"], run.series.sent_bytes[1]
+    text = comparison_page([run])
+    assert f"{run.folder.run_id}: {show_accuracy(best)} after {show_bytes(sent)}" in text
+    assert "best accuracy over encoded bytes until then (B)" in text
+
+
+def test_a_run_whose_best_round_has_lost_its_accounts_has_no_point(run: Run) -> None:
+    head = run.series.accuracy["head"][1:]
+    series = dataclasses.replace(run.series, rounds=run.series.rounds[1:], accuracy={"head": head})
+    summary = {**run.summary, "accuracy": {**run.summary["accuracy"], "rule": "head"}}
+    text = comparison_page([dataclasses.replace(run, series=series, summary=summary)])
+    assert "Accuracy over bytes" in text
+    assert "Accuracy against bytes" not in text
 
 
 def test_a_batched_run_is_marked(run: Run) -> None:

@@ -38,6 +38,15 @@ def test_what_rounds_took_needs_a_duration(run: Run) -> None:
     assert times.parts[-1] == "coordination"
 
 
+def test_what_rounds_took_in_a_simulation_needs_no_coordination(run: Run) -> None:
+    first, second = (structs.replace(line, coordination_s=None) for line in run.series.rounds)
+    series = replace(run.series, rounds=[first, structs.replace(second, round_s=None)])
+    times = plots.round_times(series, 2, takes_turns=True)
+    assert times is not None
+    assert [round for round, _, _ in times.columns] == [1.0]
+    assert times.parts[-1] == "rest"
+
+
 def test_a_round_of_which_not_all_work_is_known_is_not_drawn(run: Run) -> None:
     first, second = run.series.rounds
     series = replace(run.series, rounds=[first, structs.replace(second, coordination_s=None)])
