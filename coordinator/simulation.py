@@ -98,6 +98,9 @@ class Simulation:
     async def run(self) -> ExitCode:
         """Simulate the run to its end, or until it is interrupted."""
         self._record.attach(self._on_store_failed)
+        if self._record.standing.constants is not None:
+            exchange = self._method.exchange(self._rounds.exchange).name
+            self._record.display.note(f"the run goes on in round {self._rounds.round}, exchange {exchange!r}")
         for told in run_notes(self._config, self._spec):
             self._record.display.note(told)
         try:

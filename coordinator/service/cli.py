@@ -150,9 +150,11 @@ def _log(args: argparse.Namespace) -> int:
 
     from coordinator.store.run_folder import RunFolder
     from coordinator.whereabouts import whereabouts
+    from models.spec import ConfigError
 
     folder, log = RunFolder.open(args.run_dir), None
-    if not folder.log_path.exists() and whereabouts(folder).state == "queued":
+    was_queued = not folder.log_path.exists() and whereabouts(folder).state == "queued"
+    if was_queued:
         print(f"{folder.run_id} is queued and has not begun", file=sys.stderr)
     with contextlib.ExitStack() as opened:
         while True:
@@ -161,6 +163,8 @@ def _log(args: argparse.Namespace) -> int:
                 log = opened.enter_context(folder.log_path.open(encoding="utf-8", errors="replace"))
             sys.stdout.write(log.read() if log is not None else "")
             sys.stdout.flush()
+            if not goes_on and log is None and not was_queued:
+                raise ConfigError(f"{folder.log_path}: expected what the run has said, got nothing")
             if not goes_on:
                 return ExitCode.FINISHED
             time.sleep(FOLLOW_S)

@@ -140,11 +140,12 @@ def test_a_log_is_followed_until_its_run_is_over(
     assert capsys.readouterr().out == "begun\nover\n"
 
 
-def test_a_log_that_is_not_there_is_empty_and_none_is_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_that_is_gone_is_told_and_none_is_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = stored_run(tmp_path, "serve")
     folder.log_path.unlink(missing_ok=True)
-    assert cli.main(["log", str(folder.path)]) == ExitCode.FINISHED
-    assert capsys.readouterr().out == ""
+    assert cli.main(["log", str(folder.path)]) == ExitCode.BAD_CONFIG
+    told = f"coordinator: {folder.log_path}: expected what the run has said, got nothing\n"
+    assert capsys.readouterr() == ("", told)
     assert not folder.log_path.exists()
 
 
