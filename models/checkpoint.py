@@ -20,12 +20,14 @@ TEMPORARY_SUFFIX = ".tmp"
 """What a file that was never finished is called; safe to remove whenever its writer is gone."""
 
 
-_FORMAT = {"format": "np"}
-"""Some text must be there: safetensors cannot read back a file without arrays and texts."""
-
-
 _CHECKSUM = "crc32"
-"""The text that says what the bytes of all arrays must come to; files of others have none."""
+"""The text that says what the bytes of all arrays must come to; files of others have none.
+
+It is the only one of ours: safetensors writes several in any order, and needs one where there are no arrays.
+"""
+
+_NOT_TOLD = (_CHECKSUM, "format")
+"""Texts that are not the writer's own; the latter is that of files of others, and of older ones of ours."""
 
 
 class CheckpointError(Exception):
@@ -40,7 +42,7 @@ def write(
     If it is to be durable, so it does after a loss of power; and what was written stays written.
     """
     ordered = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    content = save(ordered, {**_FORMAT, _CHECKSUM: _checksum(ordered), **(metadata or {})})
+    content = save(ordered, {_CHECKSUM: _checksum(ordered), **(metadata or {})})
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
     try:
         with temporary.open("wb") as file:
@@ -99,7 +101,7 @@ def _opened(path: Path) -> Iterator[Any]:
 
 
 def _texts(file: Any) -> dict[str, str]:
-    return {name: text for name, text in (file.metadata() or {}).items() if name not in (*_FORMAT, _CHECKSUM)}
+    return {name: text for name, text in (file.metadata() or {}).items() if name not in _NOT_TOLD}
 
 
 def _checksum(arrays: Mapping[str, np.ndarray]) -> str:
