@@ -7,6 +7,7 @@ import os
 import traceback
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import UnionType
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,7 @@ def named(error: BaseException) -> str:
     return f"{type(error).__name__}: {told}" if told else type(error).__name__
 
 
-def expect(kind: type, got: Any, what: str) -> Any:
+def expect(kind: type | UnionType, got: Any, what: str) -> Any:
     """Return what a method returned, if it is of this kind.
 
     Raises:
