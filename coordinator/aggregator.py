@@ -15,15 +15,15 @@ import traceback
 from collections.abc import Iterator
 
 from coordinator import commands
-from coordinator.half import ServerHalfError
 from coordinator.local_half import LocalHalf
 from coordinator.metrics.versions import installed_versions
 from models.checkpoint import state_hash
 from models.failpoints import reach
 from models.methods.api import RoundFailedError
+from models.methods.faults import MethodError, asked, made_by, named
 from models.spec import read_spec
 from wire.encoding import decode, encode, pack, unpack
-from wire.errors import UnfitArrayError, made_by
+from wire.errors import UnfitArrayError
 from wire.limits import PIPE_BYTES
 from wire.messages import Message
 from wire.payload import EMPTY, Payload
@@ -48,18 +48,20 @@ class Aggregator:
                 self._answer(message, payload)
             except RoundFailedError as error:
                 self._send(commands.Unusable(str(error), round_only=True))
-            except (ServerHalfError, UnfitArrayError) as error:
+            except UnfitArrayError as error:
                 self._send(commands.Unusable(str(error), round_only=False))
             except Exception as error:
                 traceback.print_exc()
-                self._send(commands.Unusable(f"{type(error).__name__}: {error}", round_only=False))
+                told = str(error) if isinstance(error, MethodError) else named(error)
+                self._send(commands.Unusable(told, round_only=False))
 
     def _answer(self, message: Message, payload: Payload) -> None:
         if isinstance(message, commands.Begin):
             self._begin(message, payload)
         elif isinstance(message, commands.Configure):
+            downlink = self._half.configure(message.round, message.exchange)
             with made_by(f"downlink of round {message.round}, exchange {message.exchange!r}"):
-                self._send(commands.Configured(), self._half.configure(message.round, message.exchange))
+                self._send(commands.Configured(), downlink)
         elif isinstance(message, commands.Aggregate):
             self._aggregate(message)
         else:
@@ -73,7 +75,9 @@ class Aggregator:
         self._half = LocalHalf(read_spec(message.spec), payload, message.num_train)
         if message.wants_constants:
             for name, arrays in self._half.constants().items():
-                self._send(commands.ConstantMade(name, state_hash(arrays)), Payload.of_state(arrays))
+                with asked("constants of the server half"):
+                    made = Payload.of_state(arrays)
+                self._send(commands.ConstantMade(name, state_hash(arrays)), made)
         reach("half.begun")
         self._send(commands.Begun(self._half.global_hash, installed_versions()))
 

@@ -19,6 +19,7 @@ from coordinator.delay import Delay
 from coordinator.exchange import OpenExchange
 from coordinator.gate import Gate
 from coordinator.half import Closing, Constant, Half, RoundUnusableError
+from coordinator.metrics.byte_prediction import downlink_dims, uplink_dims
 from coordinator.metrics.ledger import Ledger
 from coordinator.metrics.links import StoredLinks
 from coordinator.metrics.origin import Origin
@@ -153,7 +154,7 @@ class Conductor:
     def misfit(self, client: str, packed: Packed, gate: Gate) -> str | None:
         """Say what is wrong with an uplink, None if it follows from what its client announced and passes the gate."""
         facts = self._ledger.facts(client)
-        dims = {"K": gate.num_classes, **self.declared().uplink_dims(facts)}
+        dims = {"K": gate.num_classes, **uplink_dims(self.declared(), facts)}
 
         def check(record: Record) -> None:
             gate.check(record, facts.class_counts)
@@ -230,7 +231,7 @@ class Conductor:
             if declared.name in self._unpredicted:
                 return
             try:
-                dims = declared.downlink_dims(self._ledger.facts(client))
+                dims = downlink_dims(declared, self._ledger.facts(client))
                 declared.downlink.check_forms(downlink.forms, downlink.scalars, dims)
             except WireError as error:
                 self._unpredicted.add(declared.name)

@@ -184,10 +184,10 @@ class RunConfig(Section, frozen=True):
             ConfigError: there are more classes than can be told of, more classes are to be public than there are, or
                 tasks than classes or rounds, or the method's settings do not fit the run.
         """
-        spec, method = self.unchecked_spec(run_id, classes), methods.find(self.method_name)
+        spec = self.unchecked_spec(run_id, classes)
         spec.check_tasks()
         check_label_map(spec)
-        method.check(spec, methods.read_config(method, spec.method_config))
+        methods.check(spec)
         check_file(spec.model)
         return spec
 

@@ -28,7 +28,6 @@ from coordinator.config import RunConfig
 from coordinator.exchange import OpenExchange
 from coordinator.gate import Gate
 from coordinator.grants import Grants
-from coordinator.half import ServerHalfError
 from coordinator.loopback_clients import Clients
 from coordinator.metrics.ledger import Cost, Ledger
 from coordinator.metrics.links import Links
@@ -45,6 +44,7 @@ from coordinator.store.store import StoreError
 from coordinator.tasks import Tasks
 from models import methods
 from models.failpoints import reach
+from models.methods.faults import MethodError, named
 from models.spec import ConfigError, RunSpec
 from wire.encoding import Frames, Packed, encode
 from wire.errors import EncodeError
@@ -218,7 +218,10 @@ class Coordinator:
             self._meter.heard(client, message, arrival.frames)
         if client is not None and not self._ended.done():
             if isinstance(message, Update) and arrival.packed is not None:
-                self._on_update(client, message, arrival.packed, arrival.frames, arrival.timing)
+                try:
+                    self._on_update(client, message, arrival.packed, arrival.frames, arrival.timing)
+                except MethodError as error:
+                    self.end(ExitCode.FAILED, f"method {self._method.name}: {error}")
             else:
                 self._take(client, message, now)
         self._alarm.look()
@@ -375,7 +378,8 @@ class Coordinator:
             self._lobby.open(await self._conductor.begin())
             self._feed(rounds.Ticked(self._now()))
             await self._conductor.work()
-        except ServerHalfError as error:
+        except MethodError as error:
+            self._display.log(traceback.format_exc())
             self.end(ExitCode.FAILED, f"method {self._method.name}: {error}")
         except (ConfigError, EncodeError) as error:  # a start that does not fit, or more than a message may hold
             self.end(ExitCode.BAD_CONFIG, str(error))
@@ -390,7 +394,7 @@ class Coordinator:
             self.end(ExitCode.INTERRUPTED, f"cannot write: {in_words(error, self._record.folder.path)}")
         elif error is not None:
             self._display.note("".join(traceback.format_exception(error)))
-            self.end(ExitCode.FAILED, f"internal error: {type(error).__name__}: {error}")
+            self.end(ExitCode.FAILED, f"internal error: {named(error)}")
 
     def _now(self) -> float:
         return self._loop.time()

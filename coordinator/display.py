@@ -54,6 +54,11 @@ class Display:
         for line in text.splitlines() or [""]:
             self._say(_printable(line))
 
+    def log(self, text: str) -> None:
+        """Write lines to the file alone."""
+        for line in text.splitlines():
+            self._write_down(_printable(line))
+
     def round_closed(self, view: RoundView) -> None:
         """Tell how a round ended."""
         self.note(round_line(view))
@@ -77,11 +82,14 @@ class Display:
             self.note(f"no log file: {path}: {error.strerror}")
 
     def _say(self, line: str) -> None:
-        if self._log is not None:
-            self._log.write(f"{self._clock() - self._began_at:10.3f}  {line}\n")
+        self._write_down(line)
         if self._bar is None or not self._draw(lambda bar: bar.write(line)):
             self._outlet.write(f"{line}\n")
             self._outlet.flush()
+
+    def _write_down(self, line: str) -> None:
+        if self._log is not None:
+            self._log.write(f"{self._clock() - self._began_at:10.3f}  {line}\n")
 
     def _draw(self, draw: Callable[[_Bar], None]) -> bool:
         """Draw on the bar, if there is one, and say whether that worked; a bar that fails is drawn no more."""

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import msgspec
 
+from models.methods.faults import MethodError
 from wire.encoding import Packed
 
 Contributions = Callable[[], Iterable[tuple[str, int, Packed]]]
@@ -17,8 +18,8 @@ class RoundUnusableError(Exception):
     """This round cannot be aggregated; the run may go on."""
 
 
-class ServerHalfError(Exception):
-    """The method's server half or what it declares failed, or its process died too often."""
+class ServerHalfError(MethodError):
+    """The method's server half failed in its process, or that died too often."""
 
 
 class Constant(msgspec.Struct, frozen=True):

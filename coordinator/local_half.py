@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from coordinator.half import ServerHalfError
 from models.checkpoint import state_hash
 from models.methods import find, read_config
-from models.methods.api import Update
+from models.methods.api import Exchange, RoundFailedError, Update
+from models.methods.faults import MethodError, arrays_in, asked, expect
 from models.spec import RunSpec
-from wire.payload import Payload
+from wire.payload import Payload, Record
 
 
 class Aggregated(msgspec.Struct, frozen=True):
@@ -30,40 +30,65 @@ class LocalHalf:
     def __init__(self, spec: RunSpec, state: Payload, num_train: int = 0) -> None:
         self._spec = spec
         self._method = find(spec.method)
-        self._server = self._method.make_server(spec, read_config(self._method, spec.method_config))
+        config = read_config(self._method, spec.method_config)
+        with asked("making of the server half"):
+            self._server = self._method.make_server(spec, config)
         self._server.num_train = num_train
         if state.tensors:
-            self._server.load(state.arrays)
+            with asked("load of the server half"):
+                self._server.load(state.arrays)
 
     @property
     def global_hash(self) -> str:
         """The hash of the present state."""
-        return state_hash(self._server.arrays())
+        return state_hash(self._arrays())
 
     def constants(self) -> Mapping[str, Mapping[str, np.ndarray]]:
         """Return the run constants by name."""
-        return self._server.constants()
+        with asked("constants of the server half"):
+            made = expect(Mapping, self._server.constants(), "arrays by name, by the constant's name")
+            return {name: arrays_in(arrays) for name, arrays in made.items()}
 
     def configure(self, round: int, exchange: str) -> Payload:
         """Return the downlink of an exchange."""
-        return self._server.configure(round, exchange).to_payload(self._spec.wire.value_dtype)
+        with asked(f"downlink of round {round}, exchange {exchange!r}"):
+            expected = f"a Record, {self._declared(exchange).downlink.__name__}"
+            record: Record = expect(Record, self._server.configure(round, exchange), expected)
+            return record.to_payload(self._spec.wire.value_dtype)
 
     def aggregate(self, round: int, exchange: str, contributions: Iterable[tuple[str, int, Payload]]) -> Aggregated:
         """Take in the accepted uplinks, which were checked at the door, each read when the server half asks for it.
 
         Raises:
             RoundFailedError: nothing can be made of them.
-            ServerHalfError: what came back are no metrics.
+            MethodError: the server half failed, or what came back are no metrics.
         """
-        metrics: Any = self._server.aggregate(round, exchange, self._updates(exchange, contributions))
-        if not isinstance(metrics, Mapping):
-            returned = f"aggregate of exchange {exchange!r} returned {metrics!r:.80}"
-            raise ServerHalfError(f"{returned}: expected a mapping of metrics to log, {{}} for none")
-        state = self._server.arrays()
-        told = {name: float(number) for name, number in metrics.items()}
-        return Aggregated(Payload.of_state(state), state_hash(state), told)
+        with asked(f"aggregate of round {round}, exchange {exchange!r}", RoundFailedError):
+            metrics: Mapping[str, Any] = expect(
+                Mapping,
+                self._server.aggregate(round, exchange, self._updates(exchange, contributions)),
+                "a mapping of metrics to log, {} for none",
+            )
+            told = {name: _number(name, number) for name, number in metrics.items()}
+        state = self._arrays()
+        with asked("arrays of the server half"):
+            return Aggregated(Payload.of_state(state), state_hash(state), told)
+
+    def _arrays(self) -> Mapping[str, np.ndarray]:
+        with asked("arrays of the server half"):
+            return arrays_in(self._server.arrays())
+
+    def _declared(self, exchange: str) -> Exchange:
+        return next(one for one in self._method.exchanges if one.name == exchange)
 
     def _updates(self, exchange: str, contributions: Iterable[tuple[str, int, Payload]]) -> Iterator[Update]:
-        declared = next(one for one in self._method.exchanges if one.name == exchange)
+        declared = self._declared(exchange)
         for client, num_train, payload in contributions:
             yield Update(client, num_train, declared.uplink.of_checked(payload))
+
+
+def _number(name: str, number: Any) -> float:
+    try:
+        return float(number)
+    except (TypeError, ValueError):
+        raise MethodError(f"expected a number as metric {name!r}, got {number!r:.80}") from None

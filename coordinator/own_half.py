@@ -9,9 +9,9 @@ from coordinator.local_half import LocalHalf
 from coordinator.metrics.versions import installed_versions
 from models.checkpoint import state_hash
 from models.methods.api import RoundFailedError
+from models.methods.faults import asked, made_by
 from models.spec import RunSpec
 from wire.encoding import Packed, pack, unpack
-from wire.errors import made_by
 from wire.payload import EMPTY, Payload
 
 
@@ -40,12 +40,14 @@ class OwnHalf:
         self._half = LocalHalf(self._spec, unpack(state) if state is not None else EMPTY, num_train)
         self.global_hash = self._half.global_hash
         made = self._half.constants().items() if wants_constants else ()
-        return [Constant(name, state_hash(arrays), pack(Payload.of_state(arrays))) for name, arrays in made]
+        with asked("constants of the server half"):
+            return [Constant(name, state_hash(arrays), pack(Payload.of_state(arrays))) for name, arrays in made]
 
     async def configure(self, round: int, exchange: str) -> Packed:
         """Return the downlink of an exchange."""
+        downlink = self._half.configure(round, exchange)
         with made_by(f"downlink of round {round}, exchange {exchange!r}"):
-            return pack(self._half.configure(round, exchange))
+            return pack(downlink)
 
     async def aggregate(self, closing: Closing, meanwhile: Callable[[], None]) -> Aggregate:
         """Take in the accepted updates and return what the server half made of them."""

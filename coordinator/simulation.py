@@ -19,7 +19,7 @@ from coordinator.app import RunRequest, recorded
 from coordinator.conductor import Conductor
 from coordinator.config import RunConfig
 from coordinator.gate import Gate
-from coordinator.half import Constant, ServerHalfError
+from coordinator.half import Constant
 from coordinator.loopback_clients import client_names
 from coordinator.metrics.ledger import Cost, Ledger
 from coordinator.metrics.tally import Report
@@ -40,11 +40,12 @@ from coordinator.virtual.opening import open_host, settle_batched, setup_of
 from models import methods
 from models.checkpoint import CheckpointError
 from models.data import ClientParts
+from models.methods.faults import MethodError, named
 from models.partition import named_rows
 from models.spec import ConfigError, RunSpec
 from models.steps import TrainingDivergedError
 from wire.encoding import Packed, decode, encode
-from wire.errors import EncodeError, UnfitArrayError
+from wire.errors import EncodeError, RecordError, UnfitArrayError
 from wire.exit_codes import ExitCode
 from wire.framing import framed_bytes
 from wire.messages import Constant as ConstantMessage
@@ -110,7 +111,8 @@ class Simulation:
             self._feed(rounds.Ticked(self._clock.now))  # nobody may be there
             while self._ended is None:
                 await self._step()
-        except (ServerHalfError, ClientsFailedError, TrainingDivergedError, UnfitArrayError) as error:
+        except (MethodError, ClientsFailedError, TrainingDivergedError, UnfitArrayError, RecordError) as error:
+            self._record.display.log(traceback.format_exc())
             self._end(ExitCode.FAILED, f"method {self._method.name}: {error}")
         except ConfigError:  # of data and nets, before anything has happened
             raise
@@ -120,9 +122,9 @@ class Simulation:
             self._end(ExitCode.INTERRUPTED, str(error))
         except (OSError, StoreError) as error:
             self._end(ExitCode.INTERRUPTED, f"cannot write: {in_words(error, self._record.folder.path)}")
-        except Exception as error:  # whatever a method, net or data set does
+        except Exception as error:  # whatever a net or data set does
             self._record.display.note(traceback.format_exc())
-            self._end(ExitCode.FAILED, f"{type(error).__name__}: {error}")
+            self._end(ExitCode.FAILED, named(error))
         finally:
             if self._host is not None:
                 await self._host.close()

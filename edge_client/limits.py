@@ -6,6 +6,7 @@ import contextlib
 import os
 
 from edge_client.config import LimitsSection
+from models.spec import in_one_line
 
 MEBIBYTE = 1 << 20
 
@@ -40,7 +41,7 @@ def error_in_words(error: Exception, memory_mib: int) -> str:
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror}"
     told = f"{type(error).__name__}: {error}"
-    return told_of_lack(told, memory_mib) or told
+    return told_of_lack(told, memory_mib) or in_one_line(told)
 
 
 def told_of_lack(told: str, memory_mib: int) -> str:

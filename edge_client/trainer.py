@@ -27,7 +27,7 @@ from edge_client.consent import check_consent
 from edge_client.data_source import open_source
 from edge_client.final_model import keep_final
 from edge_client.leftovers import prune, run_folder, runs_left
-from edge_client.limits import error_in_words
+from edge_client.limits import error_in_words, told_of_lack
 from edge_client.local_state import (
     ConstantShelf,
     RoundSamples,
@@ -41,11 +41,13 @@ from models.checkpoint import CheckpointError, state_hash
 from models.client_states import ClientStates
 from models.failpoints import reach
 from models.methods import find
+from models.methods.faults import MethodError, made_by
 from models.participant import Outcome, Participant
 from models.privacy import run_secret, seed_secret
 from models.spec import ConfigError, RunSpec, read_section, read_spec
+from models.steps import AbandonedError
 from wire.encoding import Frames, Packed, decode, encode, pack, unpack
-from wire.errors import EncodeError, RecordError, UnfitArrayError, made_by
+from wire.errors import EncodeError, RecordError, UnfitArrayError
 from wire.exit_codes import ExitCode
 from wire.limits import PIPE_BYTES
 from wire.messages import Constant, Evaluation, Message, Progress, Ready, Task, Update
@@ -63,7 +65,7 @@ SPACE_AGAIN_S = 2.0
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-class TaskAbandonedError(Exception):
+class TaskAbandonedError(AbandonedError):
     """Another command waits, so the task at hand is out of date."""
 
 
@@ -82,6 +84,9 @@ def serve(pipe: ChildPipe) -> None:
             os.close(lock)
     except EOFError:
         return
+    except MethodError as error:
+        pipe.send(encode(commands.Failed(told_of_lack(str(error), memory_mib) or str(error), ExitCode.FAILED)))
+        traceback.print_exc()
     except UnfitArrayError as error:
         pipe.send(encode(commands.Failed(str(error), ExitCode.FAILED)))
     except (ConfigError, EncodeError) as error:
@@ -126,7 +131,8 @@ class Trainer:
         secret = self._noise_secret(spec, settings)
         if self._adds_noise:
             self._hold_to_first_start(secret)
-        self._participant = Participant(spec, method, settings.client.id, self._data, constants, secret=secret)
+        with made_by(f"method {method.name}"):
+            self._participant = Participant(spec, method, settings.client.id, self._data, constants, secret=secret)
         self._tell(self._participant.notes)
         self._announce()
 
@@ -167,13 +173,13 @@ class Trainer:
         started = time.monotonic()
         self._participant.take_gpu_peak_bytes()
         self._take_samples(task.round)
-        self._participant.load(self._states.begin(task.round, task.exchange, task.kept))
+        with made_by(f"method {self._method.name}"):
+            self._participant.load(self._states.begin(task.round, task.exchange, task.kept))
         if self._participant.has_state and self._states.lack:
             self._tell([self._states.lack])
             self._announce(task.kept)
         restore_s = time.monotonic() - started
-        exchange = self._method.exchange(task.exchange).name
-        with made_by(f"method {self._method.name}: uplink of round {task.round}, exchange {exchange!r}"):
+        with made_by(f"method {self._method.name}"):
             outcome = self._participant.perform(task.round, task.exchange, task.base, downlink, self._progress(task))
             return self._finish(task, outcome, restore_s)
 
@@ -232,7 +238,9 @@ class Trainer:
         started = time.monotonic()
         evaluations = [Evaluation(*evaluation) for evaluation in outcome.evaluations]
         update = Update(self._run, task.round, task.exchange, evaluations)
-        frames = encode(update, pack(outcome.uplink), self._max_message_bytes)
+        with made_by(f"uplink {self._method.exchange(task.exchange).at(task.round)}"):
+            packed = pack(outcome.uplink)
+        frames = encode(update, packed, self._max_message_bytes)
         encoded = time.monotonic()
         arrays = self._participant.arrays()
         if self._method.is_evaluation(task.exchange):

@@ -20,11 +20,12 @@ from models.checkpoint import state_hash
 from models.data import ClientData
 from models.evaluation import evaluate, evaluate_by_task
 from models.methods.api import Client, ClientContext, Exchange, Method
+from models.methods.faults import arrays_in, asked, expect, made_by
 from models.nets import NetShelf
 from models.privacy import Release, check_noise
 from models.spec import ConfigError, RunSpec
 from models.tasks import counters
-from wire.payload import EMPTY, Payload
+from wire.payload import EMPTY, Payload, Record
 
 if TYPE_CHECKING:
     from models.batched import Together, Trained
@@ -108,6 +109,7 @@ class Participant:
 
         Raises:
             ConfigError: net, data and label map do not fit each other, or the method's settings are wrong.
+            models.methods.faults.MethodError: the client half failed, as it may in all that follows.
         """
         if data.classes != spec.classes:
             raise ConfigError(f"client {client_id}: expected label map {spec.classes}, its data have {data.classes}")
@@ -121,18 +123,22 @@ class Participant:
         self._data = data = backend.prepared(client_id, data)
         self._told_counts = self._released_counts()
         self.notes = [*data.notes, *backend.notes]
-        self._client = backend.make_client()
+        with asked("making of the client half"):
+            self._client = backend.make_client()
         net = backend.build_net(data.train_x, client_id, shelf)
         self._plan = spec.plan
         self._counters = counters(method.rules, self._plan)
-        self._client.start(ClientContext(client_id, net, backend.device, constants=constants, **self._samples_of(1)))
+        context = ClientContext(client_id, net, backend.device, constants=constants, **self._samples_of(1))
+        with asked("start of the client half"):
+            self._client.start(context)
         self.announcement = _announce(spec, data, self._told_counts, backend, net)
         self._task = 1 if self._plan.is_trivial else 0
         self._initial = self.arrays()
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the client's whole state; later training does not change these arrays."""
-        return {name: np.array(array) for name, array in self._client.arrays().items()}
+        with asked("arrays of the client half"):
+            return {name: np.array(array) for name, array in arrays_in(self._client.arrays()).items()}
 
     @property
     def has_state(self) -> bool:
@@ -163,7 +169,8 @@ class Participant:
 
     def load(self, arrays: Mapping[str, np.ndarray] | None) -> None:
         """Take up a state of `arrays`, or the initial one for `None`."""
-        self._client.load(self._initial if arrays is None else arrays)
+        with asked("load of the client half"):
+            self._client.load(self._initial if arrays is None else arrays)
 
     def export(self, path: Path, shape: tuple[int, ...]) -> None:
         """Write the client's model as it is now, for samples of this shape, as an ONNX file; see `models.onnx_export`.
@@ -231,8 +238,10 @@ class Participant:
         started = time.perf_counter()
         notes = self._enter_task(self._plan.task_of(round))
         self._backend.seed("client", self._client_id, round, exchange)
-        received = declared.downlink.from_payload(downlink, self._known_dims(base))
-        self._client.receive(self._method.downlink_name(exchange), received)
+        with made_by(f"downlink {declared.at(round)}"):
+            received = declared.downlink.from_payload(downlink, self._known_dims(base))
+        with asked(f"receive {declared.at(round)}"):
+            self._client.receive(self._method.downlink_name(exchange), received)
         evaluations = []
         if base >= 1 and (self._method.is_evaluation(exchange) or (exchange == 0 and self._is_due(base))):
             evaluations += self._evaluate(base, self._method.global_rules)
@@ -247,7 +256,8 @@ class Participant:
         """Do the second part of `perform`: train, if the exchange does."""
         started = time.perf_counter()
         if attempt.declared.trains:
-            self._client.local_train(attempt.declared.name, attempt.seed, on_progress)
+            with asked(f"training {attempt.declared.at(attempt.round)}"):
+                self._client.local_train(attempt.declared.name, attempt.seed, on_progress)
         attempt.train_s = time.perf_counter() - started
 
     def trains(self, exchange: int) -> bool:
@@ -260,7 +270,8 @@ class Participant:
 
     def join(self, together: Together, attempt: Attempt) -> None:
         """Train with others, in place of `train`: the net is free for the next one after this, until `leave`."""
-        self._client.before_training(attempt.declared.name, attempt.seed)
+        with asked(f"training {attempt.declared.at(attempt.round)}"):
+            self._client.before_training(attempt.declared.name, attempt.seed)
         together.add(self._client, attempt.seed)
 
     def leave(self, attempt: Attempt, trained: Trained, train_s: float) -> None:
@@ -274,7 +285,9 @@ class Participant:
         if self._method.is_evaluation(attempt.exchange):
             return Outcome(EMPTY, attempt.evaluations, evaluate_s=attempt.evaluate_s, notes=attempt.notes)
         declared, trained = attempt.declared, time.perf_counter()
-        uplink = self._client.uplink(declared.name).to_payload(self._spec.wire.value_dtype, self._client.dims())
+        with asked(f"uplink {attempt.declared.at(attempt.round)}"):
+            record = expect(Record, self._client.uplink(declared.name), f"a Record, {declared.uplink.__name__}")
+            uplink = record.to_payload(self._spec.wire.value_dtype, self._client.dims())
         made = time.perf_counter()
         evaluations = attempt.evaluations
         tells_of_itself = not self._spec.privacy.adds_noise
@@ -311,11 +324,13 @@ class Participant:
         seen = self._plan.classes_seen(task)
         self._client.context.num_seen = len(seen)
         x, y = _samples_in(seen, self._data.test_x, self._data.test_y)
-        if self._plan.is_trivial:
-            counted = evaluate(self._client, self._backend.moved(x), y, rules)
-        else:
-            tasks = {number: self._plan.classes(number) for number in self._plan.tasks[:task]}
-            counted = evaluate_by_task(self._client, self._backend.moved(x), y, rules, tasks)
+        tasks = {number: self._plan.classes(number) for number in self._plan.tasks[:task]}
+        moved = self._backend.moved(x)
+        with asked(f"test of the model of round {round}"):
+            if self._plan.is_trivial:
+                counted = evaluate(self._client, moved, y, rules)
+            else:
+                counted = evaluate_by_task(self._client, moved, y, rules, tasks)
         numbered = {self._counters.index(name): count for name, count in counted.items()}
         return [Evaluation(round, len(y), numbered)]
 

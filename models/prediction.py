@@ -9,6 +9,7 @@ import torch
 
 from models.linear_rules import rows_at_a_time
 from models.methods.api import Client
+from models.methods.faults import MethodError, expect
 from models.nets.net import feature_batches
 from models.prototypes import local_prototypes, nearest_class
 
@@ -29,7 +30,11 @@ def _predict(client: Client, rule: str, features_BD: torch.Tensor) -> torch.Tens
     rows = rows_at_a_time(client.context.net.head.out_features)
     said_B = torch.empty(len(features_BD), dtype=torch.int64, device=features_BD.device)
     for chunk_BD, chunk_said_B in zip(features_BD.split(rows), said_B.split(rows), strict=True):
-        chunk_said_B[:] = predict(chunk_BD)
+        said = expect(torch.Tensor, predict(chunk_BD), f"class ids of rule {rule!r} as a tensor")
+        if said.shape != chunk_said_B.shape:
+            expected = f"class ids of rule {rule!r} of shape {tuple(chunk_said_B.shape)}"
+            raise MethodError(f"expected {expected}, got {tuple(said.shape)}")
+        chunk_said_B[:] = said
     return said_B
 
 

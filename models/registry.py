@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from models.spec import ConfigError, nearest
+from models.spec import ConfigError, in_one_line, nearest
 
 
 def resolve(kind: str, name: str, known: Mapping[str, Any]) -> Any:
@@ -50,4 +50,6 @@ def _imported(kind: str, target: str) -> Any:
     try:
         return getattr(import_module(module), attribute)
     except (Exception, SystemExit) as error:  # whatever a user's module does on import
-        raise ConfigError(f"{kind} {target!r} cannot be imported: {type(error).__name__}: {error}") from error
+        raise ConfigError(
+            f"{kind} {target!r} cannot be imported: {type(error).__name__}: {in_one_line(str(error))}"
+        ) from error

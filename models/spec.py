@@ -21,6 +21,9 @@ MAX_REAL = 3.4e38
 MAX_THREADS = 1024
 """More end the process that starts them."""
 
+MAX_LETTERS = 1000
+"""No error is told in more: torch lists every layer of a net that does not fit."""
+
 YEAR_S = 366 * 24 * 3600.0
 
 Positive = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
@@ -249,6 +252,12 @@ def read_section(kind: type[StructT], table: Mapping[str, Any], where: str) -> S
         return msgspec.convert(table, kind)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{where}: {error}") from None
+
+
+def in_one_line(text: str) -> str:
+    """Return what an error says in one line of a bounded length."""
+    line = " ".join(text.split())
+    return line if len(line) <= MAX_LETTERS else f"{line[:MAX_LETTERS]} ..."
 
 
 def nearest(name: str, known: Collection[str]) -> str:

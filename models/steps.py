@@ -11,7 +11,11 @@ from models import seeding
 from models.spec import TrainingConfig
 
 Progress = Callable[[int, int], None]
-"""Called after each step with the steps done and their total; what it raises abandons the training."""
+"""Called after each step with the steps done and their total; may raise an `AbandonedError`."""
+
+
+class AbandonedError(Exception):
+    """The training, and what it is for, is wanted no more; a `Progress` raises this."""
 
 
 class TrainingDivergedError(Exception):

@@ -12,6 +12,7 @@ from torch import nn
 
 from models.device_memory import halved
 from models.methods.api import Client
+from models.methods.faults import MethodError
 from models.spec import TrainingConfig
 from models.steps import Progress, mean_loss, steps
 
@@ -98,7 +99,16 @@ class _Stepping:
 
     def _loss(self, batch: Batch) -> torch.Tensor:
         with norms_can_take(self.norms, len(batch.y)):
-            return self.client.loss(batch)
+            loss = self.client.loss(batch)
+        if not (isinstance(loss, torch.Tensor) and loss.dim() == 0 and loss.requires_grad):
+            raise MethodError(f"expected a scalar loss that has a gradient, got {_described(loss)}")
+        return loss
+
+
+def _described(loss: object) -> str:
+    if not isinstance(loss, torch.Tensor):
+        return type(loss).__name__
+    return "one without" if loss.dim() == 0 else f"a tensor of shape {tuple(loss.shape)}"
 
 
 def batch_norms(net: nn.Module) -> list[nn.Module]:

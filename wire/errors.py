@@ -1,8 +1,5 @@
 """The errors of the wire: ours before sending (`EncodeError`), the peer's on arrival (`DecodeError`)."""
 
-import contextlib
-from collections.abc import Iterator
-
 
 class WireError(Exception):
     """Anything wrong with bytes that travel or should travel."""
@@ -14,15 +11,6 @@ class EncodeError(WireError):
 
 class UnfitArrayError(EncodeError):
     """An array, or a scalar, with content that cannot travel, such as NaN: who made it is to blame, and no setting."""
-
-
-@contextlib.contextmanager
-def made_by(maker: str) -> Iterator[None]:
-    """Have the text of an `UnfitArrayError` begin with where its array comes from."""
-    try:
-        yield
-    except UnfitArrayError as error:
-        raise UnfitArrayError(f"{maker}: {error}") from None
 
 
 class DecodeError(WireError):

@@ -28,7 +28,7 @@ import numpy as np
 
 from wire.checks import check_class_ids, check_digest, check_finite, check_scalar, short_digest
 from wire.declared import Declared, class_ids, counts, digest_of, indices, scalar, values
-from wire.errors import DecodeError, EncodeError, RecordError
+from wire.errors import DecodeError, EncodeError, RecordError, UnfitArrayError
 from wire.indices import decode_indices, encode_indices, entropy_bytes, universe_of
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "Scalar",
     "Sizes",
     "Tensor",
+    "UnfitArrayError",
     "array_bytes",
     "class_ids",
     "counts",

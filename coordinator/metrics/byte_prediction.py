@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from numbers import Integral
 from typing import Any, NamedTuple
 
-from coordinator.half import ServerHalfError
 from models.methods.api import Exchange, Facts, Method
+from models.methods.faults import MethodError, asked, expect
 from models.spec import RunSpec
 from wire.messages import Ready
 from wire.payload import Record, Sizes
@@ -70,29 +71,50 @@ def predict(method: Method, exchange_index: int, facts: Facts, value_dtype: str)
     """Predict an exchange, or the evaluation.
 
     Raises:
-        ServerHalfError: the method gives no size for a symbol.
+        MethodError: the method gives no sizes, or none for a symbol.
     """
     exchange = method.exchange(exchange_index)
-    down, up = exchange.downlink_dims(facts), exchange.uplink_dims(facts)
-    where = f"exchange {exchange.name!r}"
     return Prediction(
-        _sizes(f"{where}: downlink_dims", exchange.downlink, down, value_dtype),
-        _sizes(f"{where}: uplink_dims", exchange.uplink, up, value_dtype),
+        _sizes(exchange, "downlink_dims", exchange.downlink, downlink_dims(exchange, facts), value_dtype),
+        _sizes(exchange, "uplink_dims", exchange.uplink, uplink_dims(exchange, facts), value_dtype),
     )
 
 
-def _sizes(where: str, record: type[Record], dims: Mapping[str, int], value_dtype: str) -> Sizes:
+def downlink_dims(exchange: Exchange, facts: Facts) -> Mapping[str, int]:
+    """Return the sizes that a method gives of a downlink, by symbol.
+
+    Raises:
+        MethodError: it gives none.
+    """
+    with asked(f"exchange {exchange.name!r}: downlink_dims"):
+        return _dims(exchange.downlink_dims(facts))
+
+
+def uplink_dims(exchange: Exchange, facts: Facts) -> Mapping[str, int]:
+    """Return those of an uplink; see `downlink_dims`."""
+    with asked(f"exchange {exchange.name!r}: uplink_dims"):
+        return _dims(exchange.uplink_dims(facts))
+
+
+def _dims(given: Any) -> Mapping[str, int]:
+    sizes: Mapping[str, Any] = expect(Mapping, given, "sizes by symbol")
+    for symbol, size in sizes.items():
+        expect(Integral, size, f"a whole number as {symbol}")
+    return sizes
+
+
+def _sizes(exchange: Exchange, half: str, record: type[Record], dims: Mapping[str, int], value_dtype: str) -> Sizes:
     try:
         return record.sizes(dims, value_dtype)
     except KeyError as error:
         expected = f"expected the size of every symbol of {record.__name__}"
-        raise ServerHalfError(f"{where}: {expected}, got none of {error}") from None
+        raise MethodError(f"exchange {exchange.name!r}: {half}: {expected}, got none of {error}") from None
 
 
 def sure_dims(spec: RunSpec, exchange: Exchange, run: RunFacts, readies: Iterable[Ready]) -> dict[str, int]:
     """Return the sizes in a downlink that are the same for all of these clients, whatever classes are known."""
     runs = [run._replace(known_classes=range(known), num_seen=known) for known in (0, spec.num_classes)]
-    first, *others = (exchange.downlink_dims(facts_of(spec, ready, each)) for ready in readies for each in runs)
+    first, *others = (downlink_dims(exchange, facts_of(spec, ready, each)) for ready in readies for each in runs)
     agreed = {symbol: size for symbol, size in first.items() if all(dims.get(symbol) == size for dims in others)}
     return {"K": spec.num_classes, "D": spec.model.feature_dim, **agreed}
 

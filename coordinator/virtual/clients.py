@@ -21,9 +21,9 @@ from models.audit import keep_features
 from models.client_states import ClientStates
 from models.data import ClientParts
 from models.methods import find
+from models.methods.faults import asked, made_by
 from models.spec import RunSpec
 from wire.encoding import Packed, decode, encode, pack, unpack
-from wire.errors import made_by
 from wire.messages import Evaluation, Ready, Task, Update
 from wire.timing import Timing
 
@@ -155,7 +155,8 @@ class VirtualClients:
 
     def announce(self, client: str) -> Announced:
         """Build a client and return what it announces."""
-        participant, notes = self._held.build(client)
+        with made_by(f"client {client}"):
+            participant, notes = self._held.build(client)
         self._held.hold(client, participant)
         ready = Ready(self._setup.run, **msgspec.structs.asdict(participant.announcement))
         return Announced(client, ready, notes, participant.count_flops() if self._setup.counts_flops else 0)
@@ -176,9 +177,10 @@ class VirtualClients:
             yield self._perform(client, frames, on_progress)
 
     def _perform(self, client: str, frames: list[Buffer], on_progress: Progress | None) -> Done:
-        work = self._begin(client, frames)
-        work.participant.train(work.attempt, on_progress)
-        return self._finish(work)
+        with made_by(f"client {client}"):
+            work = self._begin(client, frames)
+            work.participant.train(work.attempt, on_progress)
+            return self._finish(work)
 
     def _perform_together(
         self, tasks: Mapping[str, list[Buffer]], exchange: int, on_progress: Progress | None
@@ -188,19 +190,26 @@ class VirtualClients:
 
         together, works = Together(self._setup.spec.training), []
         for client, frames in tasks.items():
-            works.append(self._begin(client, frames))
-            works[-1].participant.join(together, works[-1].attempt)
+            with made_by(f"client {client}"):
+                works.append(self._begin(client, frames))
+                works[-1].participant.join(together, works[-1].attempt)
         started = time.perf_counter()
         try:
-            trained = together.train(on_progress)
+            with asked(
+                f"clients {', '.join(tasks)}: training {works[0].attempt.declared.at(works[0].task.round)}",
+                RuntimeError,
+            ):
+                trained = together.train(on_progress)
         except RuntimeError as error:  # what torch raises where it cannot compute many at once
             self._batching.give_up(list(tasks), exchange, error)
             yield from (self._perform(client, frames, on_progress) for client, frames in tasks.items())
             return
         train_s = (time.perf_counter() - started) / len(works)
         for work, made in zip(works, trained, strict=True):
-            work.participant.leave(work.attempt, made, train_s)
-            yield self._finish(work)
+            with made_by(f"client {work.client}"):
+                work.participant.leave(work.attempt, made, train_s)
+                done = self._finish(work)
+            yield done
 
     def _begin(self, client: str, frames: list[Buffer]) -> _Work:
         """Let a client take up its task, as it comes in these frames."""
@@ -219,9 +228,9 @@ class VirtualClients:
     def _finish(self, work: _Work) -> Done:
         """Let a client that has trained hand over its update, and keep its state."""
         client, participant, states, task, attempt, restore_s = work
-        with made_by(f"client {client}: uplink of round {task.round}, exchange {attempt.declared.name!r}"):
-            outcome = participant.hand_over(attempt)
-            performed = time.monotonic()
+        outcome = participant.hand_over(attempt)
+        performed = time.monotonic()
+        with made_by(f"uplink {attempt.declared.at(task.round)}"):
             packed = pack(outcome.uplink)
         update = Update(task.run, task.round, task.exchange, [Evaluation(*tested) for tested in outcome.evaluations])
         made = encode(update, packed, self._setup.max_message_bytes)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from coordinator.half import Constant
 from coordinator.virtual.clients import Announced, Assignment, Done, Setup, VirtualClients
 from models.data import ClientParts
+from models.steps import AbandonedError
 from wire.encoding import unpack
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class ClientHost(Protocol):
         """Return the peak resident memory of the largest process that works for clients, None if there is no other."""
 
 
-class _StoppedError(Exception):
+class _StoppedError(AbandonedError):
     """The work at hand is left undone."""
 
 

@@ -18,10 +18,11 @@ from coordinator.virtual.clients import Assignment, VirtualClients
 from coordinator.virtual.hosts import constants_of
 from models.checkpoint import CheckpointError
 from models.data import ClientParts
+from models.methods.faults import MethodError, named
 from models.shared_data import read_shared
 from models.spec import ConfigError
 from wire.encoding import Packed, decode, encode
-from wire.errors import EncodeError, UnfitArrayError
+from wire.errors import EncodeError, RecordError, UnfitArrayError
 from wire.limits import PIPE_BYTES
 from wire.messages import Message
 from wire.sockets.pipe import ChildPipe
@@ -43,7 +44,8 @@ class Job:
             return
         except ConfigError as error:
             self._send(commands.Failed("setting", str(error)))
-        except UnfitArrayError as error:
+        except (MethodError, UnfitArrayError, RecordError) as error:
+            traceback.print_exc()
             self._send(commands.Failed("method", str(error)))
         except EncodeError as error:
             self._send(commands.Failed("size", str(error)))
@@ -51,7 +53,7 @@ class Job:
             self._send(commands.Failed("state", str(error)))
         except Exception as error:  # whatever a method, net or data set does
             traceback.print_exc()
-            self._send(commands.Failed("method", f"{type(error).__name__}: {error}"))
+            self._send(commands.Failed("method", named(error)))
 
     def _begin(self) -> None:
         begin, _ = self._receive()

@@ -23,11 +23,12 @@ from coordinator.virtual.jobs import ClientsFailedError
 from coordinator.virtual.ray_tasks import announce, perform
 from coordinator.virtual.section import SimulationSection
 from models.data import ClientParts
+from models.methods.faults import MethodError, named
 from models.settings import split_address
 from models.shared_data import about
 from models.spec import ConfigError
 from wire.encoding import encode
-from wire.errors import EncodeError
+from wire.errors import EncodeError, RecordError, UnfitArrayError
 from wire.limits import PIPE_BYTES
 
 MAX_RETRIES = 3
@@ -148,7 +149,8 @@ class RayClients:
         except self._ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, ConfigError | EncodeError):
                 raise error.cause from None
-            raise ClientsFailedError(f"{type(error.cause).__name__}: {error.cause}") from None
+            is_told = isinstance(error.cause, MethodError | UnfitArrayError | RecordError)
+            raise ClientsFailedError(str(error.cause) if is_told else named(error.cause)) from None
         except self._ray.exceptions.RayError as error:
             raise ClientsFailedError(f"{client}: {error}") from None
 

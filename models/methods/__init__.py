@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import pkgutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
 from models.methods.api import Method
+from models.methods.declaration import check_declared, check_halves
+from models.methods.faults import MethodError, asked, expect
 from models.registry import installed, resolve
 from models.spec import ConfigError, RunSpec, Section, read_section
 
@@ -22,14 +25,14 @@ def find(name: str) -> Method:
     """Return a method by its name, or by `package.module:attribute` where it lives elsewhere.
 
     Raises:
-        ConfigError: there is no such method, and the nearest name is in the text; or its headline rule is none of its.
+        ConfigError: there is no such method, and the nearest name is in the text; or no run could be of it.
     """
-    found = _of_folder(name) or resolve("method", name, _registered())
+    if (ours := _of_folder(name)) is not None:
+        return ours
+    found = resolve("method", name, _registered())
     if not isinstance(found, Method):
         raise ConfigError(f"method {name!r} must be a models.methods.api.Method, got {type(found).__name__}")
-    if found.default_rule and found.default_rule not in found.rules:
-        expected = f"one of its rules, {', '.join(found.rules)}" if found.rules else "'', as it has no rules"
-        raise ConfigError(f"method {name!r}: default_rule = {found.default_rule!r}: expected {expected}")
+    check_declared(name, found)
     return found
 
 
@@ -48,10 +51,39 @@ def read_config(method: Method, table: Mapping[str, Any]) -> Section:
     return read_section(method.config, table, f"[method] of {method.name}")
 
 
-def notes(spec: RunSpec) -> Sequence[str]:
-    """Return what the method has to say of a run, in lines; see `Method.notes`."""
+def check(spec: RunSpec) -> None:
+    """Refuse a run that its method's settings do not fit, or whose halves are nowhere; see `Method.check`.
+
+    Raises:
+        ConfigError: as the summary says, or the method's own check failed.
+    """
     method = find(spec.method)
-    return method.notes(spec, read_config(method, spec.method_config))
+    check_halves(method)
+    config = read_config(method, spec.method_config)
+    with _refusing(method), asked("check"):
+        method.check(spec, config)
+
+
+def notes(spec: RunSpec) -> Sequence[str]:
+    """Return what the method has to say of a run, in lines; see `Method.notes`.
+
+    Raises:
+        ConfigError: that failed.
+    """
+    method = find(spec.method)
+    config = read_config(method, spec.method_config)
+    with _refusing(method), asked("notes"):
+        said: Sequence[Any] = expect(list | tuple, method.notes(spec, config), "a list of lines")
+        return [expect(str, line, "lines of text") for line in said]
+
+
+@contextlib.contextmanager
+def _refusing(method: Method) -> Iterator[None]:
+    """Have a fault of the method refused as one that is known before anything is started."""
+    try:
+        yield
+    except MethodError as error:
+        raise ConfigError(f"method {method.name}: {error}") from error
 
 
 @lru_cache

@@ -24,6 +24,7 @@ from models.methods.batching import batchable, varying_of
 from models.methods.exchange import Exchange as Exchange
 from models.methods.exchange import Facts as Facts
 from models.methods.exchange import evaluation_of
+from models.methods.faults import expect
 from models.nets import is_frozen
 from models.prototypes import class_means
 from models.spec import ConfigError, RunSpec, Section
@@ -129,8 +130,7 @@ class Method:
             ConfigError: see `check`.
         """
         self.check(spec, config)
-        made = _load(self.server)(spec, config)
-        assert isinstance(made, Server)
+        made: Server = expect(Server, _load(self.server)(spec, config), f"a Server from {self.server!r}")
         return made
 
     def extend_net(self, net: Net, spec: RunSpec, config: Any) -> Net:
@@ -139,8 +139,7 @@ class Method:
 
     def make_client(self, spec: RunSpec, config: Any) -> Client:
         """Import and build the client half."""
-        made = _load(self.client)(spec, config)
-        assert isinstance(made, Client)
+        made: Client = expect(Client, _load(self.client)(spec, config), f"a Client from {self.client!r}")
         return made
 
     def make_numpy_client(self, spec: RunSpec, config: Any) -> NumpyClient:
@@ -274,7 +273,7 @@ class Client(ABC):
     def local_train(self, exchange: str, seed: int, on_progress: Progress | None) -> float:
         """Train on the local samples and return the mean loss: the one shared loop, unless a paper has its own phases.
 
-        `seed` keys the draws of this attempt; `on_progress` may raise to abandon it.
+        `seed` keys the draws of this attempt; `on_progress` may raise an `AbandonedError`.
         """
         from models.training import train
 

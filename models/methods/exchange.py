@@ -62,6 +62,10 @@ class Exchange:
     uplink_dims: Callable[[Facts], Mapping[str, int]]
     trains: bool = True
 
+    def at(self, round: int) -> str:
+        """Return round and exchange in words, to stand behind what is told of there."""
+        return f"of round {round}, exchange {self.name!r}"
+
 
 def no_dims(facts: Facts) -> Mapping[str, int]:
     """Return the sizes of a record without arrays."""

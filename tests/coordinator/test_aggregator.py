@@ -19,7 +19,10 @@ from wire.encoding import EMPTY_PACKED, encode
     [
         ("downlink", "downlink of round 2, exchange 'mean': array 'mean': codec f32 cannot hold nan at [0]"),
         ("state", "global state after round 2, exchange 'mean': array 'mean': codec f32 cannot hold inf at [0]"),
-        ("metrics", "aggregate of exchange 'mean' returned None: expected a mapping of metrics to log, {} for none"),
+        (
+            "metrics",
+            "aggregate of round 2, exchange 'mean': expected a mapping of metrics to log, {} for none, got NoneType",
+        ),
     ],
 )
 def test_a_fault_of_the_server_half_is_told_with_its_place(fault: str, told: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -35,7 +37,10 @@ def test_a_value_that_cannot_travel_is_the_methods_fault(fault: str, whose: str,
 @pytest.mark.parametrize(
     ("fault", "told"),
     [
-        ("metrics", "aggregate of exchange 'mean' returned None: expected a mapping of metrics to log, {} for none"),
+        (
+            "metrics",
+            "aggregate of round 1, exchange 'mean': expected a mapping of metrics to log, {} for none, got NoneType",
+        ),
         ("uplink_dims", "exchange 'mean': uplink_dims: expected the size of every symbol of Mean, got none of 'D'"),
         ("downlink_dims", "exchange 'mean': downlink_dims: expected the size of every symbol of Mean, got none of 'D'"),
     ],
@@ -48,6 +53,47 @@ def test_so_is_one_of_the_global_state(tmp_path: Path) -> None:
     whose = "global state after round 1, exchange 'mean'"
     told = f"method faulty: {whose}: array 'mean': codec f32 cannot hold inf at [0]"
     assert reason_of("state", tmp_path) == told
+
+
+AT = "of round 1, exchange 'mean'"
+
+RAISED = r"ValueError: two lines \(faulty_method\.py, line \d+\)"
+
+LEFT = r"SystemExit: 3 \(faulty_method\.py, line \d+\)"
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        ("uplink raises", f"client client-00: uplink {AT}: {RAISED}"),
+        ("uplink exits", f"client client-00: uplink {AT}: {LEFT}"),
+        ("no uplink", f"client client-00: uplink {AT}: expected a Record, Mean, got NoneType"),
+        ("configure raises", f"downlink {AT}: {RAISED}"),
+        ("aggregate exits", f"aggregate {AT}: {LEFT}"),
+        ("metric", f"aggregate {AT}: expected a number as metric 'loss', got 'good'"),
+        ("list", "arrays of the server half: expected a numpy array as 'mean', got list"),
+        ("no downlink_dims", "exchange 'mean': downlink_dims: expected sizes by symbol, got NoneType"),
+        ("uplink_dims raises", f"exchange 'mean': uplink_dims: {RAISED}"),
+    ],
+)
+def test_whatever_a_method_does_is_told_in_one_line_and_its_traceback_is_in_the_log(
+    fault: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reason = reason_of(fault, tmp_path)
+    assert re.fullmatch(f"method faulty: {told}", reason), reason
+    assert "Traceback" not in capsys.readouterr().err
+    (log,) = tmp_path.glob("run/*/log.txt")
+    assert "Traceback" in log.read_text()
+
+
+@pytest.mark.parametrize(("fault", "told"), [("uplink raises", RAISED), ("uplink exits", LEFT)])
+def test_so_it_is_by_a_device(fault: str, told: str, tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    own = settings("method.name=tests.models.faulty_method:METHOD", f"method.fault={fault}", "data.num_clients=1")
+    assert cli.main(["loopback", *own, "--set", f"run.dir={tmp_path}"]) == ExitCode.FAILED
+    (summary,) = tmp_path.glob("*/summary.json")
+    reason = json.loads(summary.read_text())["reason"]
+    assert re.search(f"client-00 exited with 4: .*method faulty: uplink {AT}: {told}$", reason), reason
 
 
 def test_what_a_method_notes_of_a_run_is_told_beforehand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,14 @@ class Settings(Section, frozen=True):
     """Which part is faulty."""
 
     fault: str = ""
+
+
+def spoil(fault: str, part: str) -> None:
+    """Raise in this part, or leave it by `sys.exit`, if that is the fault."""
+    if fault == f"{part} raises":
+        raise ValueError("two\n  lines")
+    if fault == f"{part} exits":
+        sys.exit(3)
 
 
 @dataclass(frozen=True)
@@ -35,18 +44,21 @@ class MeanServer(Server):
 
     def configure(self, round: int, exchange: str) -> Record:
         """Send the vector."""
+        spoil(self.config.fault, "configure")
         return Mean(self._mean * np.float32(np.nan if self.config.fault == "downlink" else 1))
 
     def aggregate(self, round: int, exchange: str, updates: Iterator[Update]) -> Mapping[str, float]:
         """Leave the vector as it is."""
         if self.config.fault == "state":
             self._mean = self._mean * np.float32(np.inf)
-        told: Any = None if self.config.fault == "metrics" else {}
+        spoil(self.config.fault, "aggregate")
+        told: Any = {"metrics": None, "metric": {"loss": "good"}}.get(self.config.fault, {})
         return told  # type: ignore[no-any-return]
 
     def arrays(self) -> Mapping[str, np.ndarray]:
         """Return the vector."""
-        return {"mean": self._mean}
+        mean: Any = [1.0] if self.config.fault == "list" else self._mean
+        return {"mean": mean}
 
     def load(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take up the vector."""
@@ -62,7 +74,10 @@ class MeanClient(Client):
 
     def uplink(self, exchange: str) -> Record:
         """Return the vector."""
-        return Mean(self._mean * np.float32(np.nan if self.config.fault == "uplink" else 1))
+        spoil(self.config.fault, "uplink")
+        mean = Mean(self._mean * np.float32(np.nan if self.config.fault == "uplink" else 1))
+        made: Any = None if self.config.fault == "no uplink" else mean
+        return made  # type: ignore[no-any-return]
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return nothing."""
@@ -73,10 +88,12 @@ class MeanClient(Client):
 
 
 def _down(facts: Facts) -> dict[str, int]:
-    return {} if facts.config.fault == "downlink_dims" else {"D": facts.feature_dim}
+    sizes: Any = {"downlink_dims": {}, "no downlink_dims": None}
+    return sizes.get(facts.config.fault, {"D": facts.feature_dim})  # type: ignore[no-any-return]
 
 
 def _up(facts: Facts) -> dict[str, int]:
+    spoil(facts.config.fault, "uplink_dims")
     return {} if facts.config.fault == "uplink_dims" else {"D": facts.feature_dim}
 
 

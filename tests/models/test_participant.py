@@ -11,6 +11,7 @@ from models.data import ClientData
 from models.methods.api import LOCAL_RULES
 from models.participant import Participant
 from models.spec import ConfigError, EvaluationConfig, ModelConfig, RunSpec, TrainingConfig
+from models.steps import AbandonedError
 from tests.models.federation import Federation
 from tests.models.small_run import ON_CPU, UNEVEN, make_data, make_spec
 from wire.errors import RecordError
@@ -142,10 +143,10 @@ def test_initial_weights_are_common_or_each_clients_own() -> None:
 def test_progress_is_told_and_may_abandon() -> None:
     def stop(done: int, total: int) -> None:
         assert total == 2
-        raise InterruptedError
+        raise AbandonedError
 
     client = participant()
-    with pytest.raises(InterruptedError):
+    with pytest.raises(AbandonedError):
         client.perform(1, 0, 0, federation().server.configure(1, METHOD.exchanges[0].name).to_payload(), stop)
 
 

@@ -1,0 +1,108 @@
+"""Mistakes in a method's own code, in words for its author: who was asked, for what, and where it went wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import traceback
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import UnionType
+from typing import Any
+
+import numpy as np
+
+from models.spec import ConfigError, in_one_line
+from models.steps import AbandonedError, TrainingDivergedError
+from wire.payload import RecordError, UnfitArrayError
+
+_ROOT = Path(__file__).parents[2]
+
+_OURS = [_ROOT / package for package in ("coordinator", "edge_client", "models", "wire")]
+
+_PYTHON = Path(os.__file__).parent
+
+_LIBRARIES = ("torch", "numpy")
+
+
+class MethodError(Exception):
+    """A method's own code failed, or returned what nobody can go on with; the text is one line."""
+
+
+_Kinds = tuple[type[BaseException], ...]
+
+_TOLD_ELSEWHERE: _Kinds = (MethodError, UnfitArrayError, ConfigError, TrainingDivergedError, AbandonedError)
+
+
+@contextlib.contextmanager
+def made_by(maker: str) -> Iterator[None]:
+    """Have the text of a fault of a method, or of an array that it made, begin with where it comes from."""
+    try:
+        yield
+    except (MethodError, UnfitArrayError, RecordError) as error:
+        raise type(error)(f"{maker}: {error}") from error.__cause__
+
+
+@contextlib.contextmanager
+def asked(for_what: str, *but: type[BaseException]) -> Iterator[None]:
+    """Have whatever a method's own code raises, `SystemExit` too, told in one line that begins with the question.
+
+    Raises:
+        MethodError: the text names the error, and the method's file and line where there is one.
+        ConfigError, TrainingDivergedError, AbandonedError, UnfitArrayError: as the code raised them; so are those of
+            `but`.
+    """
+    with made_by(for_what):
+        try:
+            yield
+        except (*_TOLD_ELSEWHERE, *but):
+            raise
+        except RecordError as error:
+            raise MethodError(f"{in_one_line(str(error))}{_place(error)}") from error
+        except (Exception, SystemExit) as error:
+            raise MethodError(f"{named(error)}{_place(error)}") from error
+
+
+def named(error: BaseException) -> str:
+    """Return an error in one line, behind the name of its type."""
+    told = in_one_line(str(error))
+    return f"{type(error).__name__}: {told}" if told else type(error).__name__
+
+
+def expect(kind: type | UnionType, got: Any, what: str) -> Any:
+    """Return what a method returned, if it is of this kind.
+
+    Raises:
+        MethodError: it is not.
+    """
+    if not isinstance(got, kind):
+        raise MethodError(f"expected {what}, got {type(got).__name__}")
+    return got
+
+
+def arrays_in(got: Any) -> Mapping[str, np.ndarray]:
+    """Return what a method returned, if it is numpy arrays by name.
+
+    Raises:
+        MethodError: it is not.
+    """
+    arrays: Mapping[str, Any] = expect(Mapping, got, "numpy arrays by name")
+    for name, array in arrays.items():
+        expect(np.ndarray, array, f"a numpy array as {name!r}")
+    return arrays
+
+
+def _place(error: BaseException) -> str:
+    """Return the innermost file and line that are the method's own, if there are any."""
+    places = [(Path(frame.f_code.co_filename), line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    own = [f" ({file.name}, line {line})" for file, line in places if _is_own(file)]
+    return own[-1] if own else ""
+
+
+def _is_own(file: Path) -> bool:
+    """Say whether a file of code is neither ours nor of Python or the libraries that methods compute with."""
+    if str(file).startswith("<") or any(file.is_relative_to(folder) for folder in _OURS):
+        return False
+    if "site-packages" in file.parts:
+        return file.parts[file.parts.index("site-packages") + 1] not in _LIBRARIES
+    return not file.is_relative_to(_PYTHON)
