@@ -212,6 +212,7 @@ class RunConfig(Section, frozen=True):
     def modules_not_here(self) -> list[str]:
         """Return a line for each part whose module cannot be found here, as the coordinator of `serve` needs none."""
         named = [("[data] dataset", self.data.dataset), ("[data] partition", self.data.partition)]
+        named += [("the method's client", methods.find(self.method_name).client)]
         named += [("[model] name", self.model.name), *(("[model] names", name) for name in self.model.names)]
         told = "there is no such module here; loopback, simulate and every device need it"
         return [f"{key} = {name!r}: {told}" for key, name in named if not is_here(name)]

@@ -29,6 +29,8 @@ def check_declared(name: str, method: Method) -> None:
 def check_halves(method: Method) -> None:
     """Refuse a method whose halves are nowhere, as far as that is known without importing them: they may need torch.
 
+    The client's modules need not be here, where no client may ever be.
+
     Raises:
         ConfigError: the text names the half.
     """
@@ -36,7 +38,7 @@ def check_halves(method: Method) -> None:
     for half, kind in kinds.items():
         target = getattr(method, half)
         if target or half in ("server", "client"):
-            told = _fault_of_half(target, kind)
+            told = _fault_of_half(target, kind, must_be_here=half == "server")
             if told:
                 raise ConfigError(f"method {method.name}: {half} = {target!r}: {told}")
 
@@ -83,12 +85,12 @@ def _faults_of_exchanges(exchanges: Any) -> Iterator[str]:
                 yield f"{where}: {part}_dims: expected a function of Facts, got {getattr(exchange, f'{part}_dims')!r}"
 
 
-def _fault_of_half(target: object, kind: type) -> str:
+def _fault_of_half(target: object, kind: type, must_be_here: bool) -> str:
     """Say what is wrong with a `module:class`, "" if nothing is."""
     module, _, name = target.partition(":") if isinstance(target, str) else ("", "", "")
     if not module or not name:
         return "expected 'module:class'"
-    if not _is_found(module):
+    if must_be_here and not _is_found(module):
         return f"there is no module {module!r}"
     if (loaded := sys.modules.get(module)) is None:
         return ""

@@ -188,8 +188,8 @@ METHOD = Method(
         Exchange("sums", Nothing, Sums, _wide, _wide, trains=False),
         Exchange("echoes", Means, Echoes, _wide, _wide),
     ),
-    server="pairs:PairsServer",
-    client="pairs:PairsClient",
+    server=f"{__name__}:PairsServer",
+    client=f"{__name__}:PairsClient",
     default_rule="",
     needs_net=False,
 )
