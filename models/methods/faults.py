@@ -43,8 +43,7 @@ def made_by(maker: str) -> Iterator[None]:
         raise type(error)(f"{maker}: {error}") from error.__cause__
 
 
-@contextlib.contextmanager
-def asked(for_what: str, *but: type[BaseException]) -> Iterator[None]:
+def asked(for_what: str, *but: type[BaseException]) -> _Question:
     """Have whatever a method's own code raises, `SystemExit` too, told in one line that begins with the question.
 
     Raises:
@@ -52,15 +51,29 @@ def asked(for_what: str, *but: type[BaseException]) -> Iterator[None]:
         ConfigError, TrainingDivergedError, AbandonedError, UnfitArrayError: as the code raised them; so are those of
             `but`.
     """
-    with made_by(for_what):
-        try:
-            yield
-        except (*_TOLD_ELSEWHERE, *but):
-            raise
-        except RecordError as error:
-            raise MethodError(f"{in_one_line(str(error))}{_place(error)}") from error
-        except (Exception, SystemExit) as error:
-            raise MethodError(f"{named(error)}{_place(error)}") from error
+    return _Question(for_what, but)
+
+
+class _Question:
+    """What a method is asked for; a class, as there are many in each task and most go well."""
+
+    def __init__(self, for_what: str, but: _Kinds) -> None:
+        self._for_what = for_what
+        self._but = but
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None or isinstance(error, self._but):
+            return
+        with made_by(self._for_what):
+            if isinstance(error, _TOLD_ELSEWHERE):
+                raise error
+            if isinstance(error, RecordError):
+                raise MethodError(f"{in_one_line(str(error))}{_place(error)}") from error
+            if isinstance(error, Exception | SystemExit):
+                raise MethodError(f"{named(error)}{_place(error)}") from error
 
 
 def named(error: BaseException) -> str:
