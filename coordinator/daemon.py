@@ -34,7 +34,7 @@ from coordinator.metrics.links import Links
 from coordinator.metrics.meter import Meter
 from coordinator.metrics.tally import Report
 from coordinator.misfits import Misfits
-from coordinator.notes import run_notes
+from coordinator.notes import goes_on, run_notes
 from coordinator.rounds import Rounds
 from coordinator.server_half import ServerHalf, Spare
 from coordinator.store.record import RunRecord
@@ -144,8 +144,7 @@ class Coordinator:
         self._door = self._open_port(self._on_arrival, self._on_barred, self._turned_away, self._meter.links.ended)
         self._record.attach(lambda error: self.end(ExitCode.INTERRUPTED, str(error)))
         if self._record.standing.constants is not None:
-            exchange = self._method.exchange(self._rounds.exchange).name
-            self._display.note(f"the run goes on in round {self._rounds.round}, exchange {exchange!r}")
+            self._display.note(goes_on(self._rounds, self._method))
         self._display.note(f"listening on {self._door.address}")
         for told in run_notes(self._config, self._spec):
             self._display.note(told)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
 from coordinator.config import RunConfig
+from coordinator.rounds import Rounds
 from models import methods
 from models.data import WITHOUT_FILES
+from models.methods.api import Method
 from models.nets import NET_KEYS, NET_NAMES
 from models.partition import PARTITION_KEYS, PARTITIONS
 from models.spec import RunSpec
+
+
+def goes_on(rounds: Rounds, method: Method) -> str:
+    """Return where a run goes on that has begun before, in a line for people."""
+    return f"the run goes on in round {rounds.round}, exchange {method.exchange(rounds.exchange).name!r}"
 
 
 def run_notes(config: RunConfig, spec: RunSpec) -> list[str]:
@@ -27,9 +34,7 @@ def unused_keys(config: RunConfig) -> list[str]:
 def _of_nets(config: RunConfig) -> Iterator[str]:
     names = config.model.names or [config.model.name]
     if all(name in NET_NAMES for name in names):
-        used = {key for name in names for key in NET_KEYS.get(name, ())}
-        others = {key for keys in NET_KEYS.values() for key in keys} - used
-        yield from _set_for_nothing("model", config.model, others, " or ".join(names))
+        yield from _set_for_nothing("model", config.model, _of_others(NET_KEYS, names), " or ".join(names))
 
 
 def _of_data(config: RunConfig) -> Iterator[str]:
@@ -37,7 +42,7 @@ def _of_data(config: RunConfig) -> Iterator[str]:
     if data.dataset in WITHOUT_FILES:
         yield from _set_for_nothing("data", data, ["root"], data.dataset)
     if data.partition in PARTITIONS:
-        others = {key for keys in PARTITION_KEYS.values() for key in keys} - {*PARTITION_KEYS[data.partition]}
+        others = _of_others(PARTITION_KEYS, [data.partition])
         yield from _set_for_nothing("data", data, others, f"partition = {data.partition!r}")
 
 
@@ -52,6 +57,12 @@ def _of_training(config: RunConfig) -> Iterator[str]:
 def _of_privacy(config: RunConfig) -> Iterator[str]:
     if not config.privacy.adds_noise:
         yield from _set_for_nothing("privacy", config.privacy, ["clip_norm", "delta"], "noise_multiplier = 0")
+
+
+def _of_others(keys: Mapping[str, Collection[str]], names: Collection[str]) -> set[str]:
+    """Return the keys that only parts of other names have."""
+    used = {key for name in names for key in keys.get(name, ())}
+    return {key for each in keys.values() for key in each} - used
 
 
 def _set_for_nothing(table: str, section: msgspec.Struct, keys: Iterable[str], by: str) -> Iterator[str]:

@@ -24,7 +24,7 @@ from coordinator.loopback_clients import client_names
 from coordinator.metrics.ledger import Cost, Ledger
 from coordinator.metrics.tally import Report
 from coordinator.misfits import Misfits
-from coordinator.notes import run_notes
+from coordinator.notes import goes_on, run_notes
 from coordinator.own_half import OwnHalf
 from coordinator.rounds import Rounds
 from coordinator.store.record import RunRecord
@@ -100,8 +100,7 @@ class Simulation:
         """Simulate the run to its end, or until it is interrupted."""
         self._record.attach(self._on_store_failed)
         if self._record.standing.constants is not None:
-            exchange = self._method.exchange(self._rounds.exchange).name
-            self._record.display.note(f"the run goes on in round {self._rounds.round}, exchange {exchange!r}")
+            self._record.display.note(goes_on(self._rounds, self._method))
         for told in run_notes(self._config, self._spec):
             self._record.display.note(told)
         try:
