@@ -19,6 +19,7 @@ from coordinator.metrics.tally import RoundLine, read_line
 from coordinator.metrics.written_lines import all_written_lines
 from coordinator.store.run_folder import RunFolder
 from coordinator.store.stored import read_facts, reading
+from coordinator.store.whole import SHOWN
 from models.methods import find
 from models.methods.api import Exchange
 from models.spec import ConfigError, ModelConfig, RunSpec, read_section
@@ -26,10 +27,6 @@ from wire.encoding import Packed, pack, unpack
 from wire.errors import RecordError, WireError
 from wire.payload import Payload
 from wire.sockets.log import size_bytes
-
-SHOWN = 12
-"""So much of a hash tells two states apart for people."""
-
 
 MAX_TOLD = 500
 """Characters of what is said against a state: it may quote arrays."""

@@ -116,8 +116,8 @@ def read_standing(store: Store, run_id: str, method: Method, is_encrypted: bool,
         num_train=facts.num_train,
         start_classes=facts.start_classes,
         init_from=facts.init_from,
-        start_state=_packed(*found.start_state) if found.start_state else None,
-        latest_state=_packed(*found.latest_state) if found.latest_state else None,
+        start_state=packed_frames(*found.start_state) if found.start_state else None,
+        latest_state=packed_frames(*found.latest_state) if found.latest_state else None,
         turned_away=facts.turned_away,
         undelivered=facts.undelivered,
         misfits=facts.misfits,
@@ -129,7 +129,7 @@ def read_standing(store: Store, run_id: str, method: Method, is_encrypted: bool,
     )
     if found.open_exchange is None:
         return standing
-    downlink = _packed(found.open_exchange.downlink_header, found.open_exchange.downlink_buffer)
+    downlink = packed_frames(found.open_exchange.downlink_header, found.open_exchange.downlink_buffer)
     updates = _held_updates(store, found.open_exchange, position, run_token(run_id), downlink, is_encrypted)
     return replace(standing, downlink=downlink, updates=list(updates))
 
@@ -196,7 +196,7 @@ def _held_update(stored: StoredUpdate, store: Store, task_cost: Cost, is_encrypt
 
 
 def _constant(stored: StoredConstant) -> Constant:
-    return Constant(stored.name, stored.digest, _packed(stored.header, stored.buffer))
+    return Constant(stored.name, stored.digest, packed_frames(stored.header, stored.buffer))
 
 
 def _ready(header: bytes) -> Ready:
@@ -205,7 +205,8 @@ def _ready(header: bytes) -> Ready:
     return message
 
 
-def _packed(header: bytes, buffer: bytes) -> Packed:
+def packed_frames(header: bytes, buffer: bytes) -> Packed:
+    """Return what a message of the pipe carries, of which these frames are kept."""
     _, packed = decode([header, buffer], commands.COMMANDS, PIPE_BYTES)
     assert packed is not None
     return packed

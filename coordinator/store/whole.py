@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coordinator import commands
 from coordinator.metrics.tally import RoundLine
 from coordinator.metrics.written_lines import whole_line
 from coordinator.store.run_folder import RunFolder
+from coordinator.store.standing import packed_frames
 from coordinator.store.store import Store
 from coordinator.store.stored import StoredState
 from models.spec import ConfigError
-from wire.encoding import decode, unpack
-from wire.limits import PIPE_BYTES
+from wire.encoding import unpack
 
 _OF_ROUND = b'"kind":"round"'
 
@@ -54,6 +53,4 @@ def _last_round(path: Path) -> int:
 def _hash(state: StoredState) -> str:
     from models.checkpoint import state_hash
 
-    _, packed = decode([*state], commands.COMMANDS, PIPE_BYTES)
-    assert packed is not None
-    return state_hash(unpack(packed).arrays)
+    return state_hash(unpack(packed_frames(*state)).arrays)
