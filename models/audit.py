@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from models import checkpoint
-from models.spec import ConfigError
+from models.spec import missing_package
 
 _NAME = re.compile(r"features-(\d+)\.safetensors")
 
@@ -119,8 +119,7 @@ def _finding(name: str, score: Score, cases: list[_Case]) -> Finding:
     try:
         from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
     except ImportError:
-        advice = "pip install scikit-learn, which 'protoedge[train]' has too"
-        raise ConfigError(f"an audit needs scikit-learn: {advice}") from None
+        raise missing_package("an audit needs", "scikit-learn", "train") from None
 
     aurocs, auprcs, lifts, found = [], [], [], []
     for case in cases:

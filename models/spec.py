@@ -254,6 +254,11 @@ def read_section(kind: type[StructT], table: Mapping[str, Any], where: str) -> S
         raise ConfigError(f"{where}: {error}") from None
 
 
+def missing_package(what_needs: str, package: str, extra: str) -> ConfigError:
+    """Return the error that a package is not here, with what to install."""
+    return ConfigError(f"{what_needs} {package}: pip install {package}, which 'protoedge[{extra}]' has too")
+
+
 def in_one_line(text: str) -> str:
     """Return what an error says in one line of a bounded length."""
     line = " ".join(text.split())

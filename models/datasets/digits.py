@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from models.data import Dataset, dataset_classes
-from models.spec import ConfigError, DataConfig
+from models.spec import DataConfig, missing_package
 
 
 def load(config: DataConfig) -> Dataset:
@@ -13,8 +13,7 @@ def load(config: DataConfig) -> Dataset:
     try:
         from sklearn.datasets import load_digits
     except ImportError:
-        advice = "pip install scikit-learn, which 'protoedge[train]' has too"
-        raise ConfigError(f"[data] dataset = 'digits' needs scikit-learn: {advice}") from None
+        raise missing_package("[data] dataset = 'digits' needs", "scikit-learn", "train") from None
     x, y = load_digits(return_X_y=True)
     return Dataset((x / 16).astype(np.float32).reshape(-1, 1, 8, 8), y, dataset_classes(config))
 

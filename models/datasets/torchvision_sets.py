@@ -15,7 +15,7 @@ import numpy as np
 from models.data import Dataset, UnreadableSampleError, dataset_classes
 from models.datasets.pixels import image_array
 from models.datasets.torchvision_names import TORCHVISION, Source
-from models.spec import ConfigError, DataConfig
+from models.spec import ConfigError, DataConfig, missing_package
 
 _LABELS = ("targets", "labels", "_labels", "y")
 _MAX_DOWNLOAD_S = 3600.0
@@ -67,8 +67,7 @@ def _open(source: Source, part: Mapping[str, Any], config: DataConfig) -> Any:
     try:
         from torchvision import datasets
     except ImportError:
-        advice = "pip install torchvision, which 'protoedge[train]' has too"
-        raise ConfigError(f"{name} needs torchvision: {advice}") from None
+        raise missing_package(f"{name} needs", "torchvision", "train") from None
     kind = getattr(datasets, source.kind, None)
     if kind is None:
         raise ConfigError(f"{name}: the installed torchvision has no {source.kind}")

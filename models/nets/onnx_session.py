@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from models.spec import ConfigError
+from models.spec import ConfigError, missing_package
 
 _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 
@@ -94,8 +94,7 @@ def _onnxruntime() -> Any:
     try:
         import onnxruntime
     except ImportError:
-        advice = "pip install onnxruntime, which 'protoedge[onnx]' has too"
-        raise ConfigError(f"ONNX files need onnxruntime: {advice}") from None
+        raise missing_package("ONNX files need", "onnxruntime", "onnx") from None
     return onnxruntime
 
 
