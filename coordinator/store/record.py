@@ -67,7 +67,8 @@ class RunRecord:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._on_failed: Callable[[StoreError], None] = lambda error: None
         self._closing: Callable[[], None] | None = None
-        self._waiting: list[asyncio.Future[None]] = []
+        self._waiting: asyncio.Future[None] | None = None
+        self._failure: StoreError | None = None
         self._histogram: dict[str, Any] = {}
         self._closed = False
         self.summary: dict[str, Any] | None = None
@@ -115,9 +116,9 @@ class RunRecord:
                 call(callback)
 
     def _failed(self, error: StoreError) -> None:
-        for waiting in self._waiting:
-            if not waiting.done():
-                waiting.set_exception(error)
+        self._failure = error
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_exception(error)
         self._on_failed(error)
 
     def close(self) -> None:
@@ -255,9 +256,11 @@ class RunRecord:
         self._store.put_meta(name, text_of(value))
 
     def _awaitable(self) -> tuple[asyncio.Future[None], Callable[[], None]]:
-        """Return a future, which a failing store ends too, and what sets it."""
+        """Return a future, which a store that fails, or has failed, ends too, and what sets it."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting = [future]
+        self._waiting = future
+        if self._failure is not None:
+            future.set_exception(self._failure)
         return future, lambda: None if future.done() else future.set_result(None)
 
     def put_update(
