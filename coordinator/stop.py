@@ -61,16 +61,25 @@ def stop(path: Path) -> ExitCode:
     _see_alone(process, folder)
     try:
         process.terminate()
+    except psutil.NoSuchProcess:
+        pass  # it has ended by itself
     except psutil.AccessDenied:
         raise ConfigError(f"process {process.pid}, which has {folder.run_id}, is another account's") from None
     give_up_at = time.monotonic() + WITHIN_S
-    while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+    while _is_there(process):
         if time.monotonic() > give_up_at:
             print(f"{folder.run_id} still runs as process {process.pid} after {WITHIN_S:g} s")
             return ExitCode.FAILED
         time.sleep(0.02)
     outcome = whereabouts(folder).outcome
     return _told(f"{folder.run_id} is stopped; its outcome: {outcome or 'none yet, as its process was killed'}")
+
+
+def _is_there(process: psutil.Process) -> bool:
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:  # it ended between the two
+        return False
 
 
 def _see_alone(process: psutil.Process, folder: RunFolder) -> None:
