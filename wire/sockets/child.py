@@ -6,6 +6,7 @@ The child is `python -I -m MODULE --pipe FD ...`, so nothing that lies beside a 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -119,7 +120,7 @@ class Child(asyncio.BufferedProtocol):
                 return
             await asyncio.sleep(0.02)
         self._process.kill()
-        self._process.wait(KILL_AFTER_S)
+        self._waited(self._process)
 
     def kill(self) -> None:
         """End the child at once."""
@@ -164,13 +165,18 @@ class Child(asyncio.BufferedProtocol):
         self._outbox.close()
         if self._stopping or self._process is None:
             return
-        try:
-            code = self._process.wait(KILL_AFTER_S)
-        except subprocess.TimeoutExpired:
+        code = self._waited(self._process)
+        if code is None:
             self._process.kill()
-            code = self._process.wait(KILL_AFTER_S)
-        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        self._on_gone(self._with_last_lines(self._fault or f"ended with {how}"))
+            code = self._waited(self._process)
+        self._on_gone(self._with_last_lines(self._fault or _ending_in_words(code)))
+
+    @staticmethod
+    def _waited(process: subprocess.Popen[bytes]) -> int | None:
+        """Return the exit code of a process that ends in time, None of one that the kernel takes longer to end."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(KILL_AFTER_S)
+        return None
 
     def _with_last_lines(self, how: str) -> str:
         lines = self.last_lines()
@@ -180,6 +186,12 @@ class Child(asyncio.BufferedProtocol):
         self._outbox.close()
         if self._transport is not None:
             self._transport.abort()
+
+
+def _ending_in_words(code: int | None) -> str:
+    if code is None:
+        return f"has closed its pipe, and was not gone {KILL_AFTER_S:g} s after it was killed"
+    return f"ended with signal {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
 
 
 def thread_environment(threads: int) -> dict[str, str]:
