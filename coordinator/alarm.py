@@ -25,6 +25,7 @@ class Alarm:
         """Call nothing any more, unless it is looked again."""
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
 
     def _set(self) -> None:
         """Set the timer if it would come too late; one that comes too early does no harm, and most move on."""
