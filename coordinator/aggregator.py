@@ -17,16 +17,15 @@ from collections.abc import Iterator
 from coordinator import commands
 from coordinator.local_half import LocalHalf
 from coordinator.metrics.versions import installed_versions
-from models.checkpoint import state_hash
 from models.failpoints import reach
 from models.methods.api import RoundFailedError
-from models.methods.faults import MethodError, asked, made_by, named
+from models.methods.faults import MethodError, named
 from models.spec import read_spec
-from wire.encoding import decode, encode, pack, unpack
+from wire.encoding import EMPTY_PACKED, Packed, decode, encode, unpack
 from wire.errors import UnfitArrayError
 from wire.limits import PIPE_BYTES
 from wire.messages import Message
-from wire.payload import EMPTY, Payload
+from wire.payload import Payload
 from wire.sockets.pipe import ChildPipe, given_pipe
 
 
@@ -59,9 +58,7 @@ class Aggregator:
         if isinstance(message, commands.Begin):
             self._begin(message, payload)
         elif isinstance(message, commands.Configure):
-            downlink = self._half.configure(message.round, message.exchange)
-            with made_by(f"downlink of round {message.round}, exchange {message.exchange!r}"):
-                self._send(commands.Configured(), downlink)
+            self._send(commands.Configured(), self._half.configure(message.round, message.exchange))
         elif isinstance(message, commands.Aggregate):
             self._aggregate(message)
         else:
@@ -74,10 +71,8 @@ class Aggregator:
             _write_to(message.log)
         self._half = LocalHalf(read_spec(message.spec), payload, message.num_train)
         if message.wants_constants:
-            for name, arrays in self._half.constants().items():
-                with asked("constants of the server half"):
-                    made = Payload.of_state(arrays)
-                self._send(commands.ConstantMade(name, state_hash(arrays)), made)
+            for made in self._half.constants():
+                self._send(commands.ConstantMade(made.name, made.digest), made.packed)
         reach("half.begun")
         self._send(commands.Begun(self._half.global_hash, installed_versions()))
 
@@ -89,8 +84,7 @@ class Aggregator:
             for _ in contributions:  # what the server half left unread must not be taken for the next command
                 pass
         reach("half.aggregated")
-        with made_by(f"global state after round {message.round}, exchange {message.exchange!r}"):
-            self._send(commands.Aggregated(made.global_hash, made.metrics), made.state)
+        self._send(commands.Aggregated(made.global_hash, made.metrics), made.state)
         reach("half.answered")
 
     def _contributions(self, count: int) -> Iterator[tuple[str, int, Payload]]:
@@ -102,10 +96,9 @@ class Aggregator:
 
     def _receive(self) -> tuple[Message, Payload]:
         message, packed = decode(self._pipe.receive(), commands.COMMANDS, PIPE_BYTES)
-        return message, unpack(packed) if packed is not None else EMPTY
+        return message, unpack(packed or EMPTY_PACKED)
 
-    def _send(self, message: Message, payload: Payload | None = None) -> None:
-        packed = pack(payload) if payload is not None else None
+    def _send(self, message: Message, packed: Packed | None = None) -> None:
         self._pipe.send(encode(message, packed, PIPE_BYTES))
 
 

@@ -5,27 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import msgspec
 import numpy as np
 
+from coordinator.half import Aggregate, Constant
 from models.checkpoint import state_hash
 from models.methods import find, read_config
 from models.methods.api import Exchange, RoundFailedError, Update
-from models.methods.faults import MethodError, arrays_in, asked, expect
+from models.methods.faults import MethodError, arrays_in, asked, expect, made_by
 from models.spec import RunSpec
+from wire.encoding import Packed, pack
 from wire.payload import Payload, Record
 
 
-class Aggregated(msgspec.Struct, frozen=True):
-    """The server half after an exchange: its whole state, the state's hash, and metrics to log."""
-
-    state: Payload
-    global_hash: str
-    metrics: dict[str, float]
-
-
 class LocalHalf:
-    """The server half of a run, in the given state; an empty one is that before round 1."""
+    """The server half of a run, in the given state; an empty one is that before round 1. What it gives is packed."""
 
     def __init__(self, spec: RunSpec, state: Payload, num_train: int = 0) -> None:
         self._spec = spec
@@ -43,20 +36,27 @@ class LocalHalf:
         """The hash of the present state."""
         return state_hash(self._arrays())
 
-    def constants(self) -> Mapping[str, Mapping[str, np.ndarray]]:
-        """Return the run constants by name."""
+    def constants(self) -> Iterator[Constant]:
+        """Yield the run constants."""
         with asked("constants of the server half"):
             made = expect(Mapping, self._server.constants(), "arrays by name, by the constant's name")
-            return {name: arrays_in(arrays) for name, arrays in made.items()}
+        for name, given in made.items():
+            with asked("constants of the server half"):
+                arrays = arrays_in(given)
+                constant = Constant(name, state_hash(arrays), pack(Payload.of_state(arrays)))
+            yield constant
 
-    def configure(self, round: int, exchange: str) -> Payload:
+    def configure(self, round: int, exchange: str) -> Packed:
         """Return the downlink of an exchange."""
-        with asked(f"downlink of round {round}, exchange {exchange!r}"):
+        what = f"downlink of round {round}, exchange {exchange!r}"
+        with asked(what):
             expected = f"a Record, {self._declared(exchange).downlink.__name__}"
             record: Record = expect(Record, self._server.configure(round, exchange), expected)
-            return record.to_payload(self._spec.wire.value_dtype)
+            payload = record.to_payload(self._spec.wire.value_dtype)
+        with made_by(what):
+            return pack(payload)
 
-    def aggregate(self, round: int, exchange: str, contributions: Iterable[tuple[str, int, Payload]]) -> Aggregated:
+    def aggregate(self, round: int, exchange: str, contributions: Iterable[tuple[str, int, Payload]]) -> Aggregate:
         """Take in the accepted uplinks, which were checked at the door, each read when the server half asks for it.
 
         Raises:
@@ -72,7 +72,9 @@ class LocalHalf:
             told = {name: _number(name, number) for name, number in metrics.items()}
         state = self._arrays()
         with asked("arrays of the server half"):
-            return Aggregated(Payload.of_state(state), state_hash(state), told)
+            payload, found = Payload.of_state(state), state_hash(state)
+        with made_by(f"global state after round {round}, exchange {exchange!r}"):
+            return Aggregate(pack(payload), found, told)
 
     def _arrays(self) -> Mapping[str, np.ndarray]:
         with asked("arrays of the server half"):

@@ -8,11 +8,11 @@ from typing import cast
 
 import numpy as np
 
-from coordinator.half import Closing
-from coordinator.local_half import Aggregated, LocalHalf
+from coordinator.half import Aggregate, Closing
+from coordinator.local_half import LocalHalf
 from coordinator.own_half import OwnHalf
 from models.spec import RunSpec
-from wire.encoding import unpack
+from wire.encoding import pack, unpack
 from wire.payload import Payload
 
 
@@ -20,9 +20,9 @@ def test_what_a_method_does_to_its_arrays_later_changes_no_earlier_state() -> No
     mean = np.zeros(3)
     half = OwnHalf(cast(RunSpec, None))
 
-    def aggregate(round: int, exchange: str, contributions: object) -> Aggregated:
+    def aggregate(round: int, exchange: str, contributions: object) -> Aggregate:
         mean[:] += 1.0
-        return Aggregated(Payload.of_state({"mean": mean}), "hash", {})
+        return Aggregate(pack(Payload.of_state({"mean": mean})), "hash", {})
 
     half._half = cast(LocalHalf, SimpleNamespace(aggregate=aggregate))
     closing = Closing(1, "only", list, 0)
