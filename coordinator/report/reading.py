@@ -26,9 +26,9 @@ from coordinator.report.prototype_map import PrototypeSet, of_file, of_frames
 from coordinator.store.run_folder import Histogram, RunFolder, Samples
 from coordinator.store.stored import (
     DamagedStoreError,
+    read_announced,
     read_devices,
     read_facts,
-    read_metric_lines,
     read_position,
     read_rounds,
     reading,
@@ -40,11 +40,8 @@ from models import methods
 from models.checkpoint import CheckpointError
 from models.settings import Tables
 from models.spec import ConfigError
-from wire.encoding import decode
 from wire.messages import NETWORK, Ready
 from wire.sockets.log import size_bytes
-
-LINES_PER_READ = 500
 
 PartT = TypeVar("PartT")
 
@@ -209,10 +206,7 @@ def _is_round(line: str) -> bool:
 
 def _stored_accounts(connection: sqlite3.Connection) -> Accounts:
     def lines() -> Iterator[str]:
-        after = 0
-        while page := read_metric_lines(connection, after, LINES_PER_READ):
-            yield from (line for _, line in page)
-            after = page[-1][0]
+        return (line for (line,) in connection.execute("SELECT line FROM metrics ORDER BY id"))
 
     position, records = read_position(connection), read_rounds(connection)
     updates = position.open_exchange.updates if position.open_exchange else []
@@ -222,19 +216,12 @@ def _stored_accounts(connection: sqlite3.Connection) -> Accounts:
         rounds=[record.line for record in records],
         others=lines,
         facts=read_facts(connection),
-        announced=dict(_announced(connection)),
+        announced=read_announced(connection),
         devices=read_devices(connection),
         state=of_frames(state.header, state.buffer, COMMANDS) if state else None,
         local={client: prototypes for client, prototypes in found.items() if prototypes},
         closed_at_s={record.round: record.closed_at_s for record in records},
     )
-
-
-def _announced(connection: sqlite3.Connection) -> Iterator[tuple[str, Ready]]:
-    for client, header in connection.execute("SELECT client, ready FROM clients ORDER BY client"):
-        message, _ = decode([header])
-        if isinstance(message, Ready):
-            yield client, message
 
 
 def _summary_so_far(folder: RunFolder, accounts: Accounts, classes: Sequence[str]) -> dict[str, Any]:

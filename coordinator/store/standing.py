@@ -125,7 +125,7 @@ def read_standing(store: Store, run_id: str, method: Method, is_encrypted: bool,
         sent_constants=facts.sent_constants,
         links=facts.links,
         devices=store.devices(),
-        announced={client: _ready(header) for client, header in store.clients().items()},
+        announced=store.announced(),
     )
     if found.open_exchange is None:
         return standing
@@ -197,12 +197,6 @@ def _held_update(stored: StoredUpdate, store: Store, task_cost: Cost, is_encrypt
 
 def _constant(stored: StoredConstant) -> Constant:
     return Constant(stored.name, stored.digest, packed_frames(stored.header, stored.buffer))
-
-
-def _ready(header: bytes) -> Ready:
-    message, _ = decode([header])
-    assert isinstance(message, Ready)
-    return message
 
 
 def packed_frames(header: bytes, buffer: bytes) -> Packed:

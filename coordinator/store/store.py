@@ -42,6 +42,7 @@ from coordinator.store.schema import StoreError, explain, lock_store, open_datab
 from coordinator.store.stored import ClosedExchange, RoundRecord, StoredConstant, StoredPosition, StoredUpdate
 from coordinator.store.stored_facts import StoredFacts
 from coordinator.store.writer import Callback, Writer
+from wire.messages import Ready
 from wire.tensors import Buffer
 
 __all__ = [
@@ -217,10 +218,9 @@ class Store:
         """Return the run constants, in the order in which they were stored."""
         return self._writer.read(stored.read_constants)
 
-    def clients(self) -> dict[str, bytes]:
-        """Return what each client announced, by client id."""
-        query = "SELECT client, ready FROM clients ORDER BY client"
-        return self._writer.read(lambda connection: dict(connection.execute(query)))
+    def announced(self) -> dict[str, Ready]:
+        """Return the last word of each client, by id."""
+        return self._writer.read(stored.read_announced)
 
     def devices(self) -> dict[str, dict[str, Any]]:
         """Return what each client says of its device, by client id."""

@@ -14,6 +14,9 @@ import msgspec
 from coordinator.store.buffers import UpdateKey
 from coordinator.store.stored_facts import StoredFacts, facts_from
 from models.spec import ConfigError
+from wire.encoding import decode
+from wire.errors import WireError
+from wire.messages import Ready
 
 NO_STORE = "the run has not begun, was kept in memory alone, or has lost its store"
 
@@ -135,7 +138,7 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
                     raise DamagedStoreError(f"{path}: expected the store of a run, {lost}")
                 raise ConfigError(f"{path.parent}: the run has not begun: its store was not finished; start it again")
             yield connection
-    except (sqlite3.Error, msgspec.MsgspecError) as error:
+    except (sqlite3.Error, msgspec.MsgspecError, WireError) as error:
         raise DamagedStoreError(f"{path}: expected the store of a run: {error}") from None
 
 
@@ -186,11 +189,12 @@ def read_facts(connection: sqlite3.Connection) -> StoredFacts:
     return facts_from(read_meta(connection))
 
 
-def read_announced(connection: sqlite3.Connection) -> list[str]:
-    """Read which clients have ever been ready; a store that an older program wrote does not have it."""
+def read_announced(connection: sqlite3.Connection) -> dict[str, Ready]:
+    """Read the last word of each client, by id; a store that an older program wrote does not have it."""
     if not _has_table(connection, "clients"):
-        return []
-    return [client for (client,) in connection.execute("SELECT client FROM clients ORDER BY client")]
+        return {}
+    rows = connection.execute("SELECT client, ready FROM clients ORDER BY client")
+    return {client: _ready(header) for client, header in rows}
 
 
 def read_devices(connection: sqlite3.Connection) -> dict[str, dict[str, Any]]:
@@ -225,6 +229,12 @@ def read_spilled(connection: sqlite3.Connection) -> Iterator[tuple[UpdateKey, in
     query = "SELECT round, exchange, client, buffer_bytes FROM updates WHERE buffer IS NULL"
     for round, exchange, client, size in connection.execute(query):
         yield (round, exchange, client), size
+
+
+def _ready(header: bytes) -> Ready:
+    message, _ = decode([header])
+    assert isinstance(message, Ready)
+    return message
 
 
 def _has_table(connection: sqlite3.Connection, name: str) -> bool:

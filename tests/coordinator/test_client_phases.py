@@ -13,6 +13,8 @@ from coordinator.clients.waiting import Presence
 from coordinator.status import read_status
 from coordinator.status_text import format_status
 from tests.coordinator.report.runs import RecordedRun
+from wire.encoding import encode
+from wire.messages import Ready
 
 
 class LiveRun(RecordedRun):
@@ -40,7 +42,7 @@ class LiveRun(RecordedRun):
 def test_before_the_first_round_clients_load_and_are_ready(tmp_path: Path) -> None:
     run = LiveRun(tmp_path)
     run.see("ann bob", ready="ann")
-    run.store.put_client("cay", b"")  # was ready before a restart
+    run.store.put_client("cay", bytes(encode(Ready(1, 0, 0, [], 0, 0, 0))[0]))  # was ready before a restart
     assert run.phases() == {"ann": "ready", "bob": "loading", "cay": "absent"}
     run.leave()
 

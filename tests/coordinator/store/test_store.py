@@ -22,6 +22,8 @@ from coordinator.store.store import (
 )
 from coordinator.store.stored import StoredState, read_position, reading
 from tests.coordinator.stores import LARGE, call, complete, nothing, run_exchange, unexpected, update
+from wire.encoding import encode
+from wire.messages import Ready
 
 
 @pytest.fixture(params=["disk", "memory"])
@@ -107,9 +109,10 @@ def test_a_run_may_start_from_a_state_of_its_own(store: Store) -> None:
 
 
 def test_the_last_word_of_each_client_is_kept(store: Store) -> None:
-    for client, ready in (("b", b"1"), ("a", b"2"), ("b", b"3")):
-        store.put_client(client, ready)
-    assert list(store.clients().items()) == [("a", b"2"), ("b", b"3")]
+    said = [Ready(1, num_train, 0, [num_train], 2, 3, 0) for num_train in (1, 2, 3)]
+    for client, ready in zip("bab", said, strict=True):
+        store.put_client(client, bytes(encode(ready)[0]))
+    assert list(store.announced().items()) == [("a", said[1]), ("b", said[2])]
 
 
 def test_failed_round_goes_back_to_its_start(store: Store) -> None:
