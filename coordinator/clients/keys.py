@@ -7,7 +7,10 @@ first, so that one which is missing beside a secret key was lost.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+import fcntl
+import os
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +23,10 @@ from wire.sockets.keys import KeyFileError, KeyPair, keep_secret, make_pair, rea
 
 SECRET_FILE = "coordinator.secret"
 CLIENTS_FILE = "clients.toml"
+LOCK_FILE = "clients.lock"
+
+LOCK_WAIT_S = 10.0
+"""How long a command that changes the list waits for another one that does."""
 
 
 class Keys(NamedTuple):
@@ -87,12 +94,14 @@ def enroll(folder: Path, client: str, public_key: str, expires: str, now_s: floa
     Raises:
         ConfigError: the key is another client's, the list cannot be used or written, or the key's end has passed.
     """
-    path, entries = _list_in(folder, allow_open)
-    owner = next((other for other, entry in entries.items() if entry.public_key == public_key), client)
-    if owner != client:
-        raise ConfigError(f"{path}: expected a key that nobody has, got that of {owner}")
-    _check_end(expires, now_s)
-    write_entries(path, {**entries, client: Entry(public_key, expires)})
+    path = _list_in(folder)
+    with _changing(path):
+        entries = read_entries(path, allow_open)
+        owner = next((other for other, entry in entries.items() if entry.public_key == public_key), client)
+        if owner != client:
+            raise ConfigError(f"{path}: expected a key that nobody has, got that of {owner}")
+        _check_end(expires, now_s)
+        write_entries(path, {**entries, client: Entry(public_key, expires)})
     replaced = client in entries and entries[client].public_key != public_key
     return f"{client} is enrolled" + (" with a new key" if replaced else "") + (f" until {expires}" if expires else "")
 
@@ -103,10 +112,12 @@ def revoke(folder: Path, client: str, allow_open: bool = False) -> str:
     Raises:
         ConfigError: there is no such client, or the list cannot be used or written.
     """
-    path, entries = _list_in(folder, allow_open)
-    if client not in entries:
-        raise ConfigError(f"{path}: unknown client {client!r}; {nearest(client, entries)}")
-    write_entries(path, {**entries, client: msgspec.structs.replace(entries[client], revoked=True)})
+    path = _list_in(folder)
+    with _changing(path):
+        entries = read_entries(path, allow_open)
+        if client not in entries:
+            raise ConfigError(f"{path}: unknown client {client!r}; {nearest(client, entries)}")
+        write_entries(path, {**entries, client: msgspec.structs.replace(entries[client], revoked=True)})
     return f"{client} is revoked"
 
 
@@ -116,19 +127,45 @@ def listing(folder: Path, now_s: float, allow_open: bool = False) -> str:
     Raises:
         ConfigError: the list cannot be used.
     """
-    _, entries = _list_in(folder, allow_open)
+    entries = read_entries(_list_in(folder), allow_open)
     if not entries:
         return "nobody is enrolled"
     width = max(map(len, entries))
     return "\n".join(f"{name:<{width}}  {entry.public_key}  {_state(entry, now_s)}" for name, entry in entries.items())
 
 
-def _list_in(folder: Path, allow_open: bool) -> tuple[Path, dict[str, Entry]]:
-    """Return the list of the coordinator whose keys are in a folder, and where it is."""
+def _list_in(folder: Path) -> Path:
+    """Return where the list of the coordinator is whose keys are in a folder."""
     if not _has_keys(folder):
         raise _no_keys(folder)
-    path = folder / CLIENTS_FILE
-    return path, read_entries(path, allow_open)
+    return folder / CLIENTS_FILE
+
+
+@contextlib.contextmanager
+def _changing(path: Path) -> Iterator[None]:
+    """Keep other commands from changing a list: what they wrote between our reading and writing it would be lost."""
+    lock = path.with_name(LOCK_FILE)
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise ConfigError(f"{lock}: expected to write beside the enrolment list, got {error.strerror}") from None
+    try:
+        _wait_for(descriptor, lock)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _wait_for(descriptor: int, lock: Path) -> None:
+    give_up_at = time.monotonic() + LOCK_WAIT_S
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= give_up_at:
+                told = f"another command has been changing the list for {LOCK_WAIT_S:g} s; end it and try again"
+                raise ConfigError(f"{lock}: {told}") from None
+            time.sleep(0.02)
 
 
 def _has_keys(folder: Path) -> bool:

@@ -17,6 +17,7 @@ import contextlib
 import gc
 import subprocess
 import sys
+import time
 import traceback
 from pathlib import Path
 
@@ -127,9 +128,7 @@ class Service:
         if self._seeing:
             await asyncio.wait(self._seeing.values(), timeout=END_S)
         await self._spare.stop()
-        for reporter in self._reporters:
-            reporter.kill()
-            reporter.wait(END_S)
+        await asyncio.to_thread(self._let_report)
         if self.unwritten:
             self._write_queue()
         self.place.leave()
@@ -308,6 +307,14 @@ class Service:
                     self._reporters.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
             except OSError as error:
                 say(f"{plan.folder.run_id} has no report: {in_words(error, plan.folder.path)}")
+
+    def _let_report(self) -> None:
+        """Wait for the pages of runs that have just ended, `END_S` at most: nobody makes them later."""
+        give_up_at = time.monotonic() + END_S
+        for reporter in self._reporters:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                reporter.wait(max(0.0, give_up_at - time.monotonic()))
+            reporter.kill()
 
     # Clients
 

@@ -64,3 +64,17 @@ def test_it_does_not_ring_once_it_is_cancelled() -> None:
         return clock
 
     assert asyncio.run(main()).num_rung == 0
+
+
+def test_one_that_was_cancelled_rings_again_once_it_is_looked() -> None:
+    async def main() -> Clock:
+        clock = Clock()
+        clock.due = [asyncio.get_running_loop().time()]
+        clock.alarm.look()
+        clock.alarm.cancel()
+        clock.alarm.look()
+        while clock.due:
+            await asyncio.sleep(0.001)
+        return clock
+
+    assert asyncio.run(asyncio.wait_for(main(), 5.0)).num_rung == 1

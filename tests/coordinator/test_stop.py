@@ -17,6 +17,7 @@ from coordinator.service.place import Place
 from coordinator.service.queue import Entry, Queue, service_of
 from coordinator.stop import only_run
 from coordinator.store.run_folder import RunFolder
+from coordinator.whereabouts import whereabouts
 from models.spec import ConfigError
 from tests.coordinator.report.runs import RecordedRun
 from tests.coordinator.stores import figures, stored_run
@@ -142,4 +143,24 @@ def test_a_process_of_another_account_is_told_as_that(
     recorded = RecordedRun(Path("runs"))
     assert cli.main(["stop", str(recorded.settle().path)]) == ExitCode.BAD_CONFIG
     assert f"process {os.getpid()}, which has {recorded.folder.run_id}, is another" in capsys.readouterr().err
+    recorded.leave()
+
+
+@pytest.mark.parametrize("is_ended_by", ["itself, just before", "the signal, and is taken note of between two looks"])
+def test_a_process_that_is_gone_in_that_moment_is_stopped(
+    is_ended_by: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def gone(process: psutil.Process) -> None:
+        raise psutil.NoSuchProcess(process.pid)
+
+    recorded = RecordedRun(Path("runs"))
+    path = recorded.settle().path
+    monkeypatch.setattr(psutil.Process, "terminate", gone if "itself" in is_ended_by else lambda process: None)
+    with monkeypatch.context() as patch:
+        patch.setattr("coordinator.stop.whereabouts", lambda folder: found)
+        patch.setattr("coordinator.stop.service_of", lambda process: None)
+        found = whereabouts(recorded.folder)
+        patch.setattr(psutil.Process, "status", gone)
+        assert cli.main(["stop", str(path)]) == ExitCode.FINISHED
+    assert f"{recorded.folder.run_id} is stopped" in capsys.readouterr().out
     recorded.leave()

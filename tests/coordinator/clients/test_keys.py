@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import signal
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from coordinator import cli
 from coordinator.clients.enrolment import expires_at
-from coordinator.clients.keys import listing, load_keys, throw_away_keys
+from coordinator.clients.keys import LOCK_FILE, listing, load_keys, throw_away_keys
 from coordinator.config import TransportSection
 from models.spec import ConfigError
 from wire.exit_codes import ExitCode
@@ -189,3 +192,27 @@ def test_init_leaves_nothing_in_a_folder_that_others_may_write_in(capsys: pytest
     told = keys(capsys, "init", code=ExitCode.BAD_CONFIG)
     assert "expected a folder that its owner alone may write in, got mode 777" in told
     assert list(CLIENTS.parent.iterdir()) == []
+
+
+def test_commands_at_the_same_time_lose_nobody(capsys: pytest.CaptureFixture[str]) -> None:
+    keys(capsys, "init")
+    with open(CLIENTS.with_name(LOCK_FILE), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # so that all have begun before any goes on
+        enrol = [sys.executable, "-m", "coordinator", "keys", "enroll"]
+        commands = [subprocess.Popen([*enrol, f"c{number}", f"{number + 1:064x}"]) for number in range(4)]
+        with pytest.raises(subprocess.TimeoutExpired):
+            commands[0].wait(1.0)
+    assert [command.wait(20.0) for command in commands] == [ExitCode.FINISHED] * 4
+    assert {line.split()[0] for line in keys(capsys, "list").splitlines()} == {"c0", "c1", "c2", "c3"}
+
+
+def test_a_command_does_not_wait_for_ever_for_another(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys(capsys, "init")
+    monkeypatch.setattr("coordinator.clients.keys.LOCK_WAIT_S", 0.05)
+    with open(CLIENTS.with_name(LOCK_FILE), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        told = keys(capsys, "enroll", "client-00", A, code=ExitCode.BAD_CONFIG)
+    assert "clients.lock: another command has been changing the list for 0.05 s; end it and try again" in told
+    assert keys(capsys, "enroll", "client-00", A) == "client-00 is enrolled\n"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +101,22 @@ def test_a_damaged_histogram_costs_no_more_than_a_missing_one_and_is_named(tmp_p
     folder.histogram_path.unlink()
     missing = read_run(folder.path)
     assert (missing.faults, missing.samples, missing.series) == ([], run.samples, run.series)
+
+
+def test_the_store_of_an_older_program_is_not_damaged(tmp_path: Path) -> None:
+    folder = RecordedRun(tmp_path).end()
+    with closing(sqlite3.connect(folder.store_path)) as store:
+        store.executescript("DROP TABLE clients; DROP TABLE devices")
+    run = read_run(folder.path)
+    assert run.faults == []
+    assert [line.round for line in run.series.rounds] == [1, 2]
+
+
+def test_a_damaged_word_of_a_client_is_told_as_damage_of_the_store(tmp_path: Path) -> None:
+    recorded = RecordedRun(tmp_path)
+    recorded.store.put_client("ann", b"\x91\x04")
+    (fault,) = read_run(recorded.end().path).faults
+    assert "store.sqlite: expected the store of a run: header: expected a list" in fault
 
 
 def test_damaged_global_arrays_are_named(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from coordinator.start import Start
 from coordinator.store import pending
 from coordinator.store.record import RunRecord
 from coordinator.store.run_folder import RunFolder
+from coordinator.store.schema import StoreError
 from coordinator.store.stored import StoredPosition, read_position
 from models import checkpoint, methods
 from models.spec import ConfigError
@@ -351,3 +352,21 @@ def test_a_run_that_is_stopped_in_the_midst_of_a_round_leaves_the_state_from_its
     run(folder, stop, START)
     arrays, _ = checkpoint.read(folder.global_path)
     assert arrays["state"].tolist() == [7.0]
+
+
+def test_who_waits_for_a_store_that_has_failed_before_is_told_at_once(folder: RunFolder) -> None:
+    def full(connection: sqlite3.Connection) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    async def main() -> None:
+        heard: list[StoreError] = []
+        with closing(opened(folder)) as record:
+            record.attach(heard.append)
+            record._store._writer.write(full)
+            while not heard:
+                await asyncio.sleep(0.001)
+            for wait in (record.settle, lambda: record.open_exchange(Configure(1, 0, ("a",)), packed(0.0), links(1))):
+                with pytest.raises(StoreError, match="disk is full"):
+                    await asyncio.wait_for(wait(), 5.0)
+
+    asyncio.run(main())

@@ -230,6 +230,48 @@ def test_a_child_that_holds_the_gil_is_stopped_in_time(parent: Parent) -> None:
     assert time.monotonic() - started < KILL_AFTER_S + 2.0
 
 
+@pytest.fixture
+def _is_long_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that does not end a process within the time that is waited."""
+    real = subprocess.Popen.wait
+
+    def wait(process: subprocess.Popen[bytes], timeout: float | None = None) -> int:
+        if timeout is not None:
+            raise subprocess.TimeoutExpired(process.args, timeout)
+        return real(process)
+
+    monkeypatch.setattr(subprocess.Popen, "wait", wait)
+
+
+def reap(parent: Parent) -> None:
+    assert parent.child._process is not None
+    parent.child._process.wait()
+
+
+@pytest.mark.usefixtures("_is_long_gone")
+def test_the_end_of_one_that_takes_long_to_be_gone_is_reported(parent: Parent) -> None:
+    async def main() -> None:
+        await parent.start("echo")
+        assert parent.child.pid is not None
+        psutil.Process(parent.child.pid).kill()
+        assert f"was not gone {KILL_AFTER_S:g} s after it was killed" in await parent.seen_gone()
+
+    asyncio.run(main())
+    reap(parent)
+
+
+@pytest.mark.usefixtures("_is_long_gone")
+def test_nobody_waits_for_one_that_takes_long_to_be_gone(parent: Parent) -> None:
+    async def main() -> None:
+        await parent.start("busy")
+        await until(lambda: parent.came)
+        await parent.child.stop()
+
+    asyncio.run(main())
+    reap(parent)
+    assert parent.gone == []
+
+
 def test_its_last_lines_are_the_last_ones(parent: Parent, tmp_path: Path) -> None:
     assert parent.child.last_lines() == ""
     (tmp_path / "child.log").write_text("".join(f"line {number}\n" for number in range(5000)))
