@@ -156,10 +156,10 @@ def test_a_process_that_is_gone_in_that_moment_is_stopped(
     recorded = RecordedRun(Path("runs"))
     path = recorded.settle().path
     monkeypatch.setattr(psutil.Process, "terminate", gone if "itself" in is_ended_by else lambda process: None)
+    found = whereabouts(recorded.folder)
     with monkeypatch.context() as patch:
         patch.setattr("coordinator.stop.whereabouts", lambda folder: found)
         patch.setattr("coordinator.stop.service_of", lambda process: None)
-        found = whereabouts(recorded.folder)
         patch.setattr(psutil.Process, "status", gone)
         assert cli.main(["stop", str(path)]) == ExitCode.FINISHED
     assert f"{recorded.folder.run_id} is stopped" in capsys.readouterr().out
