@@ -27,7 +27,7 @@ from coordinator.metrics.privacy import require_accounting
 from coordinator.start import Start, read_start
 from coordinator.store.record import RunRecord
 from coordinator.store.run_folder import RunFolder
-from coordinator.store.schema import in_words, settle
+from coordinator.store.schema import in_words, refused, settle
 from coordinator.store.store import StoreError
 from coordinator.table import final_table
 from models.data import dataset_classes
@@ -162,12 +162,12 @@ def _carried_out(
             code = go(spec, record)
         if code == ExitCode.BAD_CONFIG and record.summary is not None and _is_removed(request, folder):
             raise ConfigError(record.summary["reason"])
-        if code == ExitCode.INTERRUPTED and request.can_go_on:
+        if code.outcome == "interrupted" and request.can_go_on:
             display.note(folder.how_to_go_on(request.mode))
     except (ConfigError, StoreError, OSError) as error:
         where = "[run] dir" if request.folder is None else "--resume"
         told = str(error) if isinstance(error, ConfigError) else f"{where}: {in_words(error, folder.path)}"
-        raise ConfigError(f"{told}; {REMOVED}" if _is_removed(request, folder) else told) from None
+        raise refused(f"{told}; {REMOVED}" if _is_removed(request, folder) else told, error) from None
     finally:
         display.close()
     return code, record.summary

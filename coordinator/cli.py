@@ -37,8 +37,10 @@ def _run_command(argv: Sequence[str] | None) -> int:
         args = _parser().parse_args(argv)
         return int(args.command(args))
     except ConfigError as error:
+        from coordinator.store.schema import NoSpaceError
+
         print(f"coordinator: {error}", file=sys.stderr)
-        return ExitCode.BAD_CONFIG
+        return ExitCode.UNWRITTEN if isinstance(error, NoSpaceError) else ExitCode.BAD_CONFIG
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -7,6 +7,7 @@ done by one task that takes instructions in order, so the next exchange opens on
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
@@ -142,7 +143,7 @@ class Coordinator:
         self._ended: asyncio.Future[tuple[ExitCode, str]] = self._loop.create_future()
         self._goodbyes = asyncio.Event()
         self._door = self._open_port(self._on_arrival, self._on_barred, self._turned_away, self._meter.links.ended)
-        self._record.attach(lambda error: self.end(ExitCode.INTERRUPTED, str(error)))
+        self._record.attach(lambda error: self.end(ExitCode.UNWRITTEN, str(error)))
         if self._record.standing.constants is not None:
             self._display.note(goes_on(self._rounds, self._method))
         self._display.note(f"listening on {self._door.address}")
@@ -194,16 +195,16 @@ class Coordinator:
         await self._half.stop()
         reach("goodbyes.heard")
         try:
-            self._record.put_turned_away(self._turned_away.counts)
-            self._record.put_undelivered(self._undelivered.counts)
-            self._record.put_refusals(self._misfits.counts, self._ledger.since_start.refusals)
-            self._record.finish(self._ledger, self._half.versions, peaks, code.outcome, reason)
-            reach("summary.written")
-            self._record.close()
+            with contextlib.closing(self._record):
+                self._record.put_turned_away(self._turned_away.counts)
+                self._record.put_undelivered(self._undelivered.counts)
+                self._record.put_refusals(self._misfits.counts, self._ledger.since_start.refusals)
+                self._record.finish(self._ledger, self._half.versions, peaks, code.outcome, reason)
+                reach("summary.written")
         except (OSError, StoreError) as error:
             incomplete = f"the run's record is not complete: {in_words(error, self._record.folder.path)}"
             self._display.note(incomplete)
-            code, reason = ExitCode.INTERRUPTED, reason if code == ExitCode.INTERRUPTED else incomplete
+            code, reason = (code, reason) if code.outcome == "interrupted" else (ExitCode.UNWRITTEN, incomplete)
         self.reason = reason
         self._display.note(f"the run is over: {code.outcome}" + (f" ({reason})" if reason else ""))
         return code
@@ -390,7 +391,7 @@ class Coordinator:
         """End the run if one of its tasks has failed: it would wait for that task for ever."""
         error = None if task.cancelled() else task.exception()
         if isinstance(error, OSError | StoreError):
-            self.end(ExitCode.INTERRUPTED, f"cannot write: {in_words(error, self._record.folder.path)}")
+            self.end(ExitCode.UNWRITTEN, f"cannot write: {in_words(error, self._record.folder.path)}")
         elif error is not None:
             self._display.note("".join(traceback.format_exception(error)))
             self.end(ExitCode.FAILED, f"internal error: {named(error)}")

@@ -120,7 +120,7 @@ class Simulation:
         except CheckpointError as error:
             self._end(ExitCode.INTERRUPTED, str(error))
         except (OSError, StoreError) as error:
-            self._end(ExitCode.INTERRUPTED, f"cannot write: {in_words(error, self._record.folder.path)}")
+            self._end(ExitCode.UNWRITTEN, f"cannot write: {in_words(error, self._record.folder.path)}")
         except Exception as error:  # whatever a net or data set does
             self._record.display.note(traceback.format_exc())
             self._end(ExitCode.FAILED, named(error))
@@ -138,13 +138,15 @@ class Simulation:
         try:
             peaks = {**self._conductor.peaks(), "trainer_peak_rss_bytes": trainer_peak_bytes}
             outcome = code.outcome
-            self._record.finish(self._ledger, self._half.versions, peaks, outcome, reason)
-            self._record.close()
+            with contextlib.closing(self._record):
+                self._record.finish(self._ledger, self._half.versions, peaks, outcome, reason)
             if code == ExitCode.FINISHED:
                 self._record.drop_client_states(self._names)
         except (OSError, StoreError) as error:
             told = in_words(error, self._record.folder.path)
-            code, reason = ExitCode.INTERRUPTED, f"the run's record is not complete: {told}"
+            incomplete = f"the run's record is not complete: {told}"
+            self._record.display.note(incomplete)
+            code, reason = (code, reason) if code.outcome == "interrupted" else (ExitCode.UNWRITTEN, incomplete)
         self._record.display.note(f"the run is over: {code.outcome}" + (f" ({reason})" if reason else ""))
         return code
 
@@ -336,11 +338,12 @@ class Simulation:
     def _end(self, code: ExitCode, reason: str) -> None:
         if self._ended is None:
             self._ended = (code, reason)
+            self._record.wait_no_more()
             if self._host is not None:
                 self._host.stop()
 
     def _on_store_failed(self, error: StoreError) -> None:
-        self._end(ExitCode.INTERRUPTED, str(error))
+        self._end(ExitCode.UNWRITTEN, str(error))
 
 
 def cost_of(packed: Packed, frames: list[Buffer]) -> Cost:

@@ -18,7 +18,7 @@ from coordinator.metrics.series import gather
 from coordinator.metrics.tally import RoundLine, read_line
 from coordinator.metrics.wire_bytes import told_of
 from coordinator.store.run_folder import RunFolder
-from coordinator.store.schema import open_database
+from coordinator.store.schema import free_bytes, open_database
 from coordinator.store.stored import RoundRecord, read_devices, read_facts, read_position, read_rounds, reading
 from coordinator.whereabouts import State, Whereabouts, whereabouts
 from models import methods
@@ -60,6 +60,7 @@ class Status(msgspec.Struct, frozen=True):
         clients: what each client does, and its last exchange.
         waits_for: whom and what the run waits for, in a line for people.
         connected: by client that is here, for how long nothing had been heard of it, in seconds.
+        free_bytes: how much may be written to the run folder's disk, None if that cannot be told.
         seen_s_ago: how long ago it was stored who is here; None if no process has the run.
         waiting: what the clients who do not work now wait for.
         turned_away: what was turned away at the port, by kind.
@@ -92,6 +93,7 @@ class Status(msgspec.Struct, frozen=True):
     clients: dict[str, ClientStatus]
     waits_for: str | None
     connected: dict[str, float | None]
+    free_bytes: int | None
     seen_s_ago: float | None
     waiting: dict[str, str]
     turned_away: dict[str, int]
@@ -148,6 +150,7 @@ def read_status(path: Path) -> Status:
         clients=clients,
         waits_for=told_by_service or (presence.waits_for if presence else None),
         connected={client: presence.silent_s(client) for client in presence.heard_at_s} if presence else {},
+        free_bytes=free_bytes(path),
         seen_s_ago=max(0.0, time.time() - presence.at_s) if presence else None,
         waiting=facts.waiting,
         turned_away=facts.turned_away,

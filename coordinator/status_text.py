@@ -25,6 +25,9 @@ Columns = dict[str, tuple[str, Callable[[Any], str]]]
 
 NOW: Columns = {"phase": ("phase", str), "silent for": ("silent_s", show_seconds)}
 
+LITTLE_BYTES = 2**20
+"""People are told where less than this is free."""
+
 LAST_EXCHANGE: Columns = {
     "round": ("round", str),
     "update": ("status", str),
@@ -44,6 +47,7 @@ def format_status(status: Status) -> str:
     """Return the status for people."""
     sections = (
         _standing(status),
+        _space(status),
         _waiting(status),
         _counted("turned away", status.turned_away),
         _counted("messages not delivered", status.undelivered),
@@ -115,6 +119,14 @@ def _how_to_go_on(status: Status) -> str:
     if status.outcome:
         return f"to go on: coordinator resume {status.run_id}"
     return service_goes_on(Path(status.service))
+
+
+def _space(status: Status) -> list[str]:
+    """Return the line that says what a run at work waits for where its disk is full: it cannot store that."""
+    if status.process is None or status.free_bytes is None or status.free_bytes >= LITTLE_BYTES:
+        return []
+    left = f"its disk has {show_bytes(status.free_bytes)} free"
+    return [f"{left}: where that is too little for what it stores, the run waits until there is room"]
 
 
 def _waiting(status: Status) -> list[str]:

@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 from coordinator.service.queue import FILE
-from coordinator.store.schema import lock_mark, lock_store
+from coordinator.store.schema import lock_mark, lock_store, refused
 from coordinator.store.store import StoreError
 from models.spec import ConfigError
 from wire.sockets.keys import OTHERS
@@ -28,9 +28,9 @@ class Place:
             self._lock = lock_store(folder / FILE)
         except OSError as error:
             told = f"expected a folder to write to, {folder} is none: {error.strerror}"
-            raise ConfigError(f"[service] dir: {told}") from None
+            raise refused(f"[service] dir: {told}", error) from None
         except (ValueError, StoreError) as error:
-            raise ConfigError(f"[service] dir: {error}") from None
+            raise refused(f"[service] dir: {error}", error) from None
         self.path = folder.resolve()
         self._mark = lock_mark(self.path / FILE)
 

@@ -24,9 +24,10 @@ from coordinator.metrics.since_start import SentConstants
 from coordinator.metrics.tally import Refusals
 from coordinator.start import Start
 from coordinator.store.begun import check_begun, texts_of
+from coordinator.store.growing import GrowingFile
 from coordinator.store.pending import Pending, call_all
-from coordinator.store.run_folder import RunFolder, write_whole
-from coordinator.store.standing import read_standing, stored_lines
+from coordinator.store.run_folder import RunFolder
+from coordinator.store.standing import Told, read_standing, stored_lines
 from coordinator.store.store import SPILL_BYTES, RoundRecord, Store, StoredUpdate, StoreError
 from coordinator.store.stored_facts import SENT_CONSTANTS, text_of
 from coordinator.store.whole import check_whole
@@ -80,16 +81,17 @@ class RunRecord:
         with contextlib.ExitStack() as opened:
             opened.callback(self._store.close)
             facts = self._store.facts()
-            if facts.mode:
-                check_begun(folder, facts)
-                check_whole(folder, self._store)
-            else:
+            if not facts.mode:
                 self._put_first(mode, modules, start)
-            is_encrypted = config.transport.is_encrypted
-            is_told = self._all_have_heard()
-            self.standing = read_standing(self._store, folder.run_id, method, is_encrypted, is_told)
+                facts = self._store.facts()
+            found = self._store.position()
+            check_begun(folder, facts)
+            check_whole(folder, self._store, found)
+            is_told = facts.mode != "serve" or folder.read_summary().get("outcome") in ("finished", "failed")
+            told = Told(folder.run_id, config.transport.is_encrypted, is_told)
+            self.standing = read_standing(self._store, facts, found, method, told)
             folder.write_metrics(stored_lines(self._store, method))
-            self._metrics = folder.metrics_path.open("a", encoding="utf-8")
+            self._metrics = GrowingFile(folder.metrics_path)
             opened.pop_all()
         self._start_state = self.standing.start_state
         self._announced = dict(self.standing.announced)
@@ -106,6 +108,7 @@ class RunRecord:
         """Belong to the running event loop from now on; `on_failed` hears there that nothing more will be stored."""
         self._loop = asyncio.get_running_loop()
         self._on_failed = on_failed
+        self._store.wait_for_space(self.display.note)
         self.put_waiting({})
         self._peaks = self.folder.take_summary().get("memory", {})
 
@@ -120,6 +123,10 @@ class RunRecord:
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_exception(error)
         self._on_failed(error)
+
+    def wait_no_more(self) -> None:
+        """Let a store that waits for space fail before long instead; a signal's handler may call this."""
+        self._store.wait_no_more()
 
     def close(self) -> None:
         """Commit what is left and close; a second call does nothing."""
@@ -140,11 +147,6 @@ class RunRecord:
         """Yield the lines of `metrics.jsonl` that earlier processes of the run left."""
         with self.folder.metrics_path.open(encoding="utf-8") as file:
             yield from file
-
-    def _all_have_heard(self) -> bool:
-        """Say whether no client waits to hear how the run ended, if it did: only those of `serve` can outlive it."""
-        has_ended = self.folder.read_summary().get("outcome") in ("finished", "failed")
-        return has_ended or self._store.facts().mode != "serve"
 
     def _put_first(self, mode: str, modules: Path, start: Start | None) -> None:
         """Store what a run must know of itself before anything has happened in it."""
@@ -314,7 +316,7 @@ class RunRecord:
             self._closing = close
         else:
             self._pending.put(close)
-        self._metrics.writelines(f"{line}\n" for line in lines)
+        self._metrics.put(lines)
 
     def write_lines(self) -> None:
         """Have the lines of what was closed in `metrics.jsonl`, which people read: the store has them already."""
@@ -344,10 +346,10 @@ class RunRecord:
         def close() -> None:
             if closing is not None:
                 closing()
-            self._store.close_round(record, accepted, rows=rows)
+            self._store.close_round(record, accepted, rows)
 
         self._pending.put(close)
-        self._metrics.writelines(f"{line}\n" for line in lines)
+        self._metrics.put(lines)
 
     def write_histogram(self, spec: RunSpec, announced: Mapping[str, Ready]) -> None:
         """Write how many samples of each class each client announced, if that has changed."""
@@ -356,9 +358,8 @@ class RunRecord:
             for client, ready in sorted(announced.items())
         }
         if counts != self._histogram:
-            self._histogram = counts
-            content = json.dumps({"classes": spec.classes, "clients": counts}, indent=1)
-            write_whole(self.folder.histogram_path, [content.encode(), b"\n"])
+            is_written = self.folder.write_histogram({"classes": spec.classes, "clients": counts})
+            self._histogram = counts if is_written else {}
 
     def write_indices(self, rows: Mapping[str, np.ndarray]) -> None:
         """Write which samples each client was given, as the `indices` partition reads it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -13,6 +14,7 @@ from typing import Any, TypedDict, TypeVar
 import msgspec
 
 from coordinator.config import RunConfig, read
+from coordinator.store.schema import is_full, refused
 from models import methods
 from models.checkpoint import sync_folder
 from models.settings import NAME_FORM, Tables, is_plain_name, read_toml
@@ -105,9 +107,8 @@ class RunFolder:
             folder.write_config(config)
         except OSError as error:
             folder.discard()
-            raise ConfigError(
-                f"[run] dir = {config.run.dir!r}: expected a folder to write to, got {error.strerror}"
-            ) from None
+            told = f"[run] dir = {config.run.dir!r}: expected a folder to write to, got {error.strerror}"
+            raise refused(told, error) from None
         return folder
 
     @classmethod
@@ -234,6 +235,16 @@ class RunFolder:
         """Write the lines of the run's accounts, whole or not at all."""
         write_whole(self.metrics_path, (f"{line}\n".encode() for line in lines))
 
+    def write_histogram(self, content: Mapping[str, Any]) -> bool:
+        """Write the label map and the samples of each client; return whether there was room for it."""
+        try:
+            write_whole(self.histogram_path, [json.dumps(content, indent=1).encode(), b"\n"])
+        except OSError as error:
+            if not is_full(error):
+                raise
+            return False
+        return True
+
     def read_histogram(self) -> Histogram:
         """Return the label map and the samples of each client, nothing if no client has announced itself.
 
@@ -291,7 +302,7 @@ def _make_unique(parent: Path, stem: str) -> Path:
             continue
         except (OSError, ValueError) as error:
             expected = f"expected a folder to write to, got {getattr(error, 'strerror', None) or error}"
-            raise ConfigError(f"[run] dir = {str(parent)!r}: {expected}") from None
+            raise refused(f"[run] dir = {str(parent)!r}: {expected}", error) from None
         return path
     raise ConfigError(f"[run] dir = {str(parent)!r}: no free run id {stem}-????")
 

@@ -8,12 +8,16 @@ untouched.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import shutil
 import sqlite3
 from pathlib import Path
 
+from coordinator.units import show_bytes
 from models.checkpoint import sync_folder
+from models.spec import ConfigError
 
 APPLICATION_ID = 0x70724564
 """Marks an SQLite file as a store of this program (`prEd`)."""
@@ -64,12 +68,13 @@ MIGRATIONS = (
 
 ADVICE = (
     ("buffer ", "put back the file, or a copy of the whole run folder, or start a new run"),
-    ("full", "free some disk space and start the run again"),
-    ("No space", "free some disk space and start the run again"),
-    ("readonly", "make the file and its folder writable and start the run again"),
-    ("Read-only", "mount the folder's file system to be written to and start the run again"),
-    ("Permission", "make the folder writable and start the run again"),
-    ("locked", "close the other program that has it open and start the run again"),
+    ("full", "free some disk space"),
+    ("No space", "free some disk space"),
+    ("quota", "free some disk space"),
+    ("readonly", "make the file and its folder writable"),
+    ("Read-only", "mount the folder's file system to be written to"),
+    ("Permission", "make the folder writable"),
+    ("locked", "close the other program that has it open"),
     ("malformed", "the file is damaged: put back a copy of the run folder or start a new run"),
     ("not a database", "the file is damaged or of another program: name another folder"),
     ("constraint", "the same thing was stored twice, a fault of this program; the run can be started again"),
@@ -78,14 +83,56 @@ ADVICE = (
 """What to do, by a word of the cause."""
 
 
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+SCANT_BYTES = 128 * 1024
+"""Where less is free, that is what an I/O error comes of: SQLite asks for 32 KiB at a time beside what it writes."""
+
+UNCLEAR = ("disk I/O error", "unable to open database file")
+"""What SQLite says of a full disk as well."""
+
+
 class StoreError(Exception):
-    """The store cannot be opened, read or written; the text names the file, the cause and what to do."""
+    """The store cannot be opened, read or written; the text names the file, the cause and what to do.
+
+    `is_full` where the disk has no room for what is to be written.
+    """
+
+    def __init__(self, text: str, is_full: bool = False) -> None:
+        super().__init__(text)
+        self.is_full = is_full
+
+
+class NoSpaceError(ConfigError):
+    """A run cannot begin or go on because the disk is full; once it is not, the same command can."""
+
+
+def is_full(error: Exception) -> bool:
+    """Say whether it is for want of space that something could not be written."""
+    return error.errno in NO_SPACE if isinstance(error, OSError) else isinstance(error, StoreError) and error.is_full
+
+
+def refused(text: str, error: Exception) -> ConfigError:
+    """Return what a command ends with that could not begin because of an error, which `text` tells of."""
+    return NoSpaceError(text) if is_full(error) else ConfigError(text)
+
+
+def free_bytes(folder: Path) -> int | None:
+    """Return how much may be written to the disk of a folder, None if that cannot be told."""
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return None
 
 
 def explain(path: Path | None, cause: Exception) -> StoreError:
     """Return the error that says of the store at `path` what happened and what to do about it."""
     text = (cause.strerror if isinstance(cause, OSError) else None) or str(cause) or type(cause).__name__
-    return StoreError(f"store {path or 'in memory'}: {_with_advice(text)}")
+    free = free_bytes(path.parent) if path is not None and text in UNCLEAR else None
+    if free is not None and free < SCANT_BYTES:
+        text = f"the disk is full, with {show_bytes(free)} free: {text}"
+    no_space = is_full(cause) or (isinstance(cause, sqlite3.Error) and "full" in text)
+    return StoreError(f"store {path or 'in memory'}: {_with_advice(text)}", no_space)
 
 
 def in_words(error: Exception, place: Path) -> str:
@@ -99,7 +146,7 @@ def in_words(error: Exception, place: Path) -> str:
 
 
 def _with_advice(text: str) -> str:
-    advice = next((advice for word, advice in ADVICE if word in text), "see to the cause and start the run again")
+    advice = next((advice for word, advice in ADVICE if word in text), "see to the cause")
     return f"{text}; {advice}"
 
 

@@ -35,6 +35,7 @@ from coordinator.store.stored import (
     StoredPosition,
     StoredUpdate,
 )
+from coordinator.store.stored_facts import StoredFacts
 from models.methods.api import Method
 from wire.encoding import Packed, decode, encode
 from wire.limits import PIPE_BYTES
@@ -96,20 +97,25 @@ class Standing(msgspec.Struct, frozen=True):
     devices: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
 
 
-def read_standing(store: Store, run_id: str, method: Method, is_encrypted: bool, is_told: bool) -> Standing:
-    """Return where the run stands.
+class Told(NamedTuple):
+    """What the store of a run does not say of it.
 
-    Args:
-        store: what is stored of it.
+    Attributes:
         run_id: its id.
-        method: its method.
         is_encrypted: whether its messages are, which they cost more on the wire for.
         is_told: whether nobody waits to hear of its end, if it is over.
     """
-    facts, found = store.facts(), store.position()
+
+    run_id: str
+    is_encrypted: bool
+    is_told: bool
+
+
+def read_standing(store: Store, facts: StoredFacts, found: StoredPosition, method: Method, told: Told) -> Standing:
+    """Return where the run stands, given what its store says of it as a whole and of its rounds."""
     closed = store.closed_exchanges(found.next_round)
     is_evaluated = any(method.is_evaluation(one.exchange) for one in store.closed_exchanges(found.next_round - 1))
-    position = replace(rounds_position(found, closed, is_evaluated), is_told=is_told)
+    position = replace(rounds_position(found, closed, is_evaluated), is_told=told.is_told)
     standing = Standing(
         position=position,
         constants=[_constant(constant) for constant in store.constants()] if facts.begun is not None else None,
@@ -130,7 +136,7 @@ def read_standing(store: Store, run_id: str, method: Method, is_encrypted: bool,
     if found.open_exchange is None:
         return standing
     downlink = packed_frames(found.open_exchange.downlink_header, found.open_exchange.downlink_buffer)
-    updates = _held_updates(store, found.open_exchange, position, run_token(run_id), downlink, is_encrypted)
+    updates = _held_updates(store, found.open_exchange, position, run_token(told.run_id), downlink, told.is_encrypted)
     return replace(standing, downlink=downlink, updates=list(updates))
 
 

@@ -90,14 +90,25 @@ class Store:
         explained = functools.partial(explain, self._path)
         self._writer = Writer(connection, notify, on_failed, explained, self._path is not None)
 
+    def wait_for_space(self, tell: Callable[[str], None]) -> None:
+        """From now on wait for space where the disk is full, rather than fail; `tell` hears of it by `notify`."""
+        self._writer.wait_for_space(tell)
+
+    def wait_no_more(self) -> None:
+        """Fail from now on where the disk is full, also if that is waited for now; a signal's handler may call this."""
+        self._writer.wait_no_more()
+
     def close(self) -> None:
-        """Commit what is queued and let go of the file, within a bounded time.
+        """Commit what is queued and let go of the file, within a bounded time; a full disk is not waited for.
 
         Raises:
-            StoreError: the disk did not take it in that time.
+            StoreError: the disk did not take it, or not in that time.
         """
-        self._writer.close()
-        self._unlock()
+        try:
+            self._writer.close()
+        finally:
+            if not self._writer.is_at_work:
+                self._unlock()
 
     def together(self) -> contextlib.AbstractContextManager[None]:
         """Make all changes inside one transaction."""
@@ -107,23 +118,21 @@ class Store:
         """Set one fact about the run."""
         self._write("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value), on_durable)
 
-    def put_constant(
-        self, name: str, digest: str, header: bytes, buffer: bytes, on_durable: Callback | None = None
-    ) -> None:
+    def put_constant(self, name: str, digest: str, header: bytes, buffer: bytes) -> None:
         """Store a run constant, once and for all."""
-        self._write("INSERT INTO constants VALUES (?, ?, ?, ?)", (name, digest, header, buffer), on_durable)
+        self._write("INSERT INTO constants VALUES (?, ?, ?, ?)", (name, digest, header, buffer))
 
     def put_start(self, header: bytes, buffer: Buffer) -> None:
         """Store the server half that the run starts from, if that is not its initial one."""
-        self._write("INSERT INTO states VALUES (0, 0, ?, ?)", (header, buffer), None)
+        self._write("INSERT INTO states VALUES (0, 0, ?, ?)", (header, buffer))
 
     def put_client(self, client: str, ready: bytes) -> None:
         """Store what a client announced; the latest word holds."""
-        self._write("INSERT OR REPLACE INTO clients VALUES (?, ?)", (client, ready), None)
+        self._write("INSERT OR REPLACE INTO clients VALUES (?, ?)", (client, ready))
 
     def put_device(self, client: str, profile: str) -> None:
         """Store what a client says of its device, as JSON; the latest word holds."""
-        self._write("INSERT OR REPLACE INTO devices VALUES (?, ?)", (client, profile), None)
+        self._write("INSERT OR REPLACE INTO devices VALUES (?, ?)", (client, profile))
 
     def open_exchange(
         self,
@@ -178,19 +187,12 @@ class Store:
 
         self._writer.write(run, on_durable)
 
-    def close_round(
-        self,
-        record: RoundRecord,
-        accepted: Sequence[str],
-        on_durable: Callback | None = None,
-        rows: Sequence[str] = (),
-    ) -> None:
+    def close_round(self, record: RoundRecord, accepted: Sequence[str], rows: Sequence[str] = ()) -> None:
         """Commit how a round ended.
 
         Args:
             record: the round's record; a failed one puts the state back to the round's start.
             accepted: the clients whose update of the last exchange counted; ignored for a failed round.
-            on_durable: called when all of it is committed.
             rows: metric lines of an exchange that a failed round left open; see `close_exchange`.
         """
 
@@ -204,14 +206,10 @@ class Store:
                 spilled = _drop_round(connection, record.round)
             return functools.partial(self._drop_buffers, spilled)
 
-        self._writer.write(run, on_durable)
-
-    def meta(self) -> dict[str, str]:
-        """Return the facts about the run, as text by name."""
-        return self._writer.read(stored.read_meta)
+        self._writer.write(run)
 
     def facts(self) -> StoredFacts:
-        """Return the same as what it says."""
+        """Return what is stored of the run as a whole."""
         return self._writer.read(stored.read_facts)
 
     def constants(self) -> list[StoredConstant]:
@@ -237,6 +235,10 @@ class Store:
     def round_records(self) -> list[RoundRecord]:
         """Return every round's record, in order."""
         return self._writer.read(stored.read_rounds)
+
+    def global_hash(self, round: int) -> str | None:
+        """Return the hash of the global state with which a round ended, None if it has no record."""
+        return self._writer.read(lambda connection: stored.read_global_hash(connection, round))
 
     def metric_lines(self) -> Iterator[str]:
         """Yield the metric lines in the order in which they were committed, a few hundred in memory at a time."""
@@ -275,7 +277,7 @@ class Store:
             raise explain(self._path, error) from error
         return connection
 
-    def _write(self, statement: str, row: tuple[object, ...], on_durable: Callback | None) -> None:
+    def _write(self, statement: str, row: tuple[object, ...], on_durable: Callback | None = None) -> None:
         def run(connection: sqlite3.Connection) -> None:
             connection.execute(statement, row)
 

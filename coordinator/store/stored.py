@@ -175,18 +175,19 @@ def read_rounds(connection: sqlite3.Connection) -> list[RoundRecord]:
     return [RoundRecord(*row) for row in connection.execute(query)]
 
 
-def read_meta(connection: sqlite3.Connection) -> dict[str, str]:
-    """Read what is stored of the run as a whole, as text by name."""
-    return dict(connection.execute("SELECT key, value FROM meta"))
+def read_global_hash(connection: sqlite3.Connection, round: int) -> str | None:
+    """Read the hash of the global state with which a round ended, None if it has no record."""
+    row = connection.execute("SELECT global_hash FROM rounds WHERE round = ?", (round,)).fetchone()
+    return row[0] if row else None
 
 
 def read_facts(connection: sqlite3.Connection) -> StoredFacts:
-    """Read the same as what it says.
+    """Read what is stored of the run as a whole.
 
     Raises:
         msgspec.MsgspecError: a fact is damaged.
     """
-    return facts_from(read_meta(connection))
+    return facts_from(dict(connection.execute("SELECT key, value FROM meta")))
 
 
 def read_announced(connection: sqlite3.Connection) -> dict[str, Ready]:

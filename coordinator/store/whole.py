@@ -9,7 +9,7 @@ from coordinator.metrics.written_lines import whole_line
 from coordinator.store.run_folder import RunFolder
 from coordinator.store.standing import packed_frames
 from coordinator.store.store import Store
-from coordinator.store.stored import StoredState
+from coordinator.store.stored import StoredPosition, StoredState
 from models.spec import ConfigError
 from wire.encoding import unpack
 
@@ -19,7 +19,7 @@ SHOWN = 12
 """So much of a hash tells two states apart for people."""
 
 
-def check_whole(folder: RunFolder, store: Store) -> None:
+def check_whole(folder: RunFolder, store: Store, position: StoredPosition) -> None:
     """Hold a store to what `metrics.jsonl` tells, and its state to the hash of its round.
 
     A round's end is committed with the next one's opening, so a kill can leave that of one in `metrics.jsonl` alone.
@@ -27,14 +27,14 @@ def check_whole(folder: RunFolder, store: Store) -> None:
     Raises:
         ConfigError: rounds are missing, or the state is another one.
     """
-    position, records = store.position(), {record.round: record for record in store.round_records()}
     last, told = position.next_round - 1, _last_round(folder.metrics_path)
     if told > last + 1:
         lost = f"expected the {told} rounds that {folder.metrics_path.name} tells of, got {last}"
         advice = f"put back what is missing, such as {folder.store_path.name}-wal; without {folder.metrics_path.name}"
         raise ConfigError(f"{folder.store_path}: {lost}; {advice} the run goes on from round {last + 1}")
-    if position.start_state is not None and position.base_round in records:
-        expected, found = records[position.base_round].global_hash, _hash(position.start_state)
+    expected = store.global_hash(position.base_round)
+    if position.start_state is not None and expected is not None:
+        found = _hash(position.start_state)
         if found != expected:
             state = f"expected the state with which round {position.base_round} ended, hash {expected[:SHOWN]}"
             raise ConfigError(f"{folder.store_path}: {state}, got hash {found[:SHOWN]}: the store is damaged")

@@ -4,7 +4,9 @@ Callers queue operations and go on. The thread takes all that has gathered, runs
 commits, and only then gives each operation its answer; while a commit waits for the disk the next batch gathers, so a
 thousand updates cost a handful of syncs and a lone one waits for no timer. A batch that fails is rolled back as a
 whole and the writer is over: `on_failed` hears of it once, later operations are dropped, reads raise. Operations that
-are queued together are in one batch.
+are queued together are in one batch. Where the disk is full and a writer was told to wait for space, a batch that was
+rolled back is run again, as a whole, until there is room for it: nothing of it was answered, so nothing has changed but
+the time.
 
 A database in memory waits for no disk, so it has no such thread: what is queued is carried out at once by the caller.
 """
@@ -12,9 +14,11 @@ A database in memory waits for no disk, so it has no such thread: what is queued
 from __future__ import annotations
 
 import contextlib
+import functools
 import queue
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -27,6 +31,9 @@ from models.failpoints import reach
 
 READ_TIMEOUT_S = 60.0
 """How long a read waits for its turn behind the commits queued before it."""
+
+SPACE_EVERY_S = 0.5
+"""How often a full disk is tried again."""
 
 CLOSE_TIMEOUT_S = 30.0
 """How long closing waits for what is queued to be committed."""
@@ -72,6 +79,7 @@ class Writer:
         self._gathered: list[_Write] | None = None
         self._failure: StoreError | None = None
         self._closed = False
+        self._tell: Callable[[str], None] | None = None
         self._thread = threading.Thread(target=self._serve, name="store", daemon=True) if waits_for_disk else None
         if self._thread is not None:
             self._thread.start()
@@ -112,12 +120,27 @@ class Writer:
         except FutureTimeoutError:
             raise self._explain(TimeoutError(f"no answer within {READ_TIMEOUT_S:.0f} s")) from None
 
+    def wait_for_space(self, tell: Callable[[str], None]) -> None:
+        """From now on wait for space where the disk is full; `tell` hears, by `notify`, when that begins and ends."""
+        self._tell = tell
+
+    def wait_no_more(self) -> None:
+        """Fail from now on where the disk is full."""
+        self._tell = None
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether the thread still has the connection."""
+        return self._thread is not None and self._thread.is_alive()
+
     def close(self) -> None:
         """Commit what is queued and end the thread; a second call does nothing.
 
         Raises:
-            StoreError: the disk did not take it within `CLOSE_TIMEOUT_S`.
+            StoreError: the disk did not take it, or not within `CLOSE_TIMEOUT_S`; a failure before was told already.
         """
+        failure = self._failure
+        self.wait_no_more()
         if not self._closed:
             self._closed = True
             if self._thread is None:
@@ -128,6 +151,8 @@ class Writer:
             self._thread.join(CLOSE_TIMEOUT_S)
             if self._thread.is_alive():
                 raise self._explain(TimeoutError(f"not closed within {CLOSE_TIMEOUT_S:.0f} s"))
+        if self._failure is not failure and self._failure is not None:
+            raise self._failure
 
     def _put(self, operations: Sequence[_Write | _Read]) -> None:
         self._queue.put(operations)
@@ -170,12 +195,35 @@ class Writer:
         if self._failure is not None:
             return None
         try:
-            answers = self._transact(batch)
+            return self._transact_with_space(batch)
         except Exception as error:  # whatever it was must reach `on_failed`, not end the thread unheard
-            failure = self._failure = self._explain(error)
+            failure = self._failure = error if isinstance(error, StoreError) else self._explain(error)
             self._notify(lambda: self._on_failed(failure))
             return None
+
+    def _transact_with_space(self, batch: list[_Write | _Read]) -> list[Any]:
+        """Run a batch as one transaction, again and again while the disk is full and that is waited for."""
+        told: Callable[[str], None] | None = None
+        while True:
+            try:
+                answers = self._transact(batch)
+                break
+            except Exception as error:
+                failure, tell = self._explain(error), self._tell
+                if not failure.is_full or tell is None:
+                    raise failure from error
+                if told is None:
+                    self._notify(functools.partial(tell, f"{failure}: the run waits, and goes on when there is room"))
+                told = tell
+                self._roll_back()
+                time.sleep(SPACE_EVERY_S)
+        if told is not None:
+            self._notify(functools.partial(told, "the disk has room again: the run goes on"))
         return answers
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:  # SQLite may have done so itself
+            self._connection.execute("ROLLBACK")
 
     def _transact(self, batch: list[_Write | _Read]) -> list[Any]:
         changes = any(isinstance(operation, _Write) for operation in batch)

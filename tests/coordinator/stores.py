@@ -78,6 +78,11 @@ def update(client: str = "a", buffer: bytes = b"buffer", round: int = 1, exchang
     return StoredUpdate(round, exchange, client, 10, b"header " + client.encode(), buffer, b"report")
 
 
+def meta(store: Store) -> dict[str, str]:
+    """Return the facts about the run, as text by name."""
+    return store._writer.read(lambda connection: dict(connection.execute("SELECT key, value FROM meta")))
+
+
 def files(path: Path) -> list[Path]:
     return sorted(path.with_suffix(".buffers").glob("*"))
 
@@ -92,7 +97,7 @@ def run_exchange(store: Store, round: int, exchange: int, clients: str = "abc") 
 
 
 def complete(store: Store, round: int, accepted: str = "abc") -> None:
-    store.close_round(RoundRecord(round, "completed", global_hash=f"hash{round}"), list(accepted), nothing)
+    store.close_round(RoundRecord(round, "completed", global_hash=f"hash{round}"), list(accepted))
 
 
 def stored_run(folder: Path, mode: str, *settings: str) -> RunFolder:

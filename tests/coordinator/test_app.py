@@ -13,10 +13,12 @@ from typing import NoReturn
 import pytest
 
 from coordinator.app import RunRequest, recorded
+from coordinator.cli import main
 from coordinator.config import load
 from coordinator.metrics.ledger import Ledger
 from coordinator.store.record import RunRecord
 from coordinator.store.run_folder import RunFolder
+from coordinator.store.store import StoreError
 from models.methods import find
 from models.spec import ConfigError, RunSpec
 from tests.coordinator.report.runs import RecordedRun
@@ -67,6 +69,19 @@ def test_a_run_whose_output_cannot_be_written_goes_on_and_ends_as_ever(
     assert recorded(RunRequest(config, "serve", tmp_path), lambda spec, record: ExitCode.FAILED) == ExitCode.FAILED
     said = [line for line in capsys.readouterr().err.splitlines() if "output" in line]
     assert [line[: len(begin)] for line, begin in zip(said, told, strict=True)] == told
+
+
+def test_a_run_that_finds_the_disk_full_at_its_start_ends_with_a_code_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> NoReturn:
+        raise StoreError("store: database or disk is full", is_full=True)
+
+    monkeypatch.setattr("coordinator.app.RunRecord", full)
+    started = ["loopback", "--set", f"run.dir={tmp_path}", "--set", "data.dataset=digits"]
+    assert main(started) == ExitCode.UNWRITTEN
+    told = "coordinator: [run] dir: store: database or disk is full; nothing has run, so the run folder is removed\n"
+    assert told in capsys.readouterr().err
 
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)

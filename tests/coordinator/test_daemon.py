@@ -222,7 +222,11 @@ def test_a_round_waits_for_a_client_whose_key_was_revoked_and_says_so(
 def test_a_run_that_would_be_finished_but_for_its_figures_is_over_for_that_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: ExitCode, reason: str
 ) -> None:
-    ended = []
+    ended, codes, farewell = [], [], daemon.Coordinator._farewell
+
+    async def heard_farewell(coordinator: daemon.Coordinator, *given: Any) -> ExitCode:
+        codes.append(await farewell(coordinator, *given))
+        return codes[-1]
 
     def write_summary(folder: RunFolder, summary: Any) -> None:
         raise OSError("full")
@@ -230,10 +234,12 @@ def test_a_run_that_would_be_finished_but_for_its_figures_is_over_for_that_reaso
     async def play(_: Clients, coordinator: daemon.Coordinator) -> None:
         ended.append(coordinator)
         monkeypatch.setattr(RunFolder, "write_summary", write_summary)
+        monkeypatch.setattr(daemon.Coordinator, "_farewell", heard_farewell)
         coordinator.end(code, "stopped")
 
     assert played(tmp_path, monkeypatch, play) == {}
     assert ended[0].reason == reason
+    assert codes == [ExitCode.UNWRITTEN if code == ExitCode.FINISHED else code]
 
 
 def test_the_service_manager_that_it_is_given_hears_of_it_and_no_other(

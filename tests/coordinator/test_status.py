@@ -309,6 +309,19 @@ def test_a_run_that_waits_to_open_says_what_for_and_who_is_there(tmp_path: Path)
     assert (killed.waits_for, killed.connected, killed.seen_s_ago) == (None, {}, None)
 
 
+@pytest.mark.parametrize("free", [5000, 2**30, None])
+def test_a_run_at_work_on_a_full_disk_may_wait_for_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int | None
+) -> None:
+    monkeypatch.setattr("coordinator.status.free_bytes", lambda folder: free)
+    recorded = RecordedRun(tmp_path)
+    status = read_status(recorded.settle().path)
+    assert status.free_bytes == free
+    told = "its disk has 4.9 KiB free: where that is too little for what it stores, the run waits until there is room"
+    assert (told in format_status(status)) == (free == 5000)
+    assert told not in format_status(read_status(recorded.leave().path))
+
+
 def test_a_run_in_an_exchange_says_whom_it_waits_for_as_its_process_does_if_there_is_one(tmp_path: Path) -> None:
     recorded = RecordedRun(tmp_path)
     recorded.open(3)

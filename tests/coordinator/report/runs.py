@@ -71,7 +71,7 @@ class RecordedRun:
             self.store.close_exchange(round, index, None, None, lines, nothing, list(reports))
         self.book.close(round, at + 5 + longer_s)
         record = RoundRecord(round, "completed", global_hash=f"hash{round}", line=self.book.round_lines[-1])
-        self.store.close_round(record, ["ann"], nothing)
+        self.store.close_round(record, ["ann"])
 
     def fail(self, round: int, at: float) -> None:
         """Play and store a round that fails as bob's update of its first exchange is missing."""
@@ -81,7 +81,7 @@ class RecordedRun:
         self.store.open_exchange(round, 0, list(READY), b"", b"")
         self.book.close(round, at + 5, "failed", "1 of 2 updates")
         record = RoundRecord(round, "failed", "1 of 2 updates", line=self.book.round_lines[-1])
-        self.store.close_round(record, [], nothing, self.book.exchange_lines[before:])
+        self.store.close_round(record, [], self.book.exchange_lines[before:])
 
     def put_fact(self, name: str, text: str) -> None:
         """Store a fact of the run."""

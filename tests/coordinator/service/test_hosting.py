@@ -140,7 +140,7 @@ def test_a_run_whose_record_cannot_be_closed_is_interrupted_and_can_be_resumed(f
             hosted.end("")
             entry = await asyncio.wait_for(ended(service, hosted.run_id), OVER_S)
             assert entry.outcome == "interrupted"
-            told = f"{hosted.plan.folder.path}: No space left on device; free some disk space and start the run again"
+            told = f"{hosted.plan.folder.path}: No space left on device; free some disk space"
             assert entry.reason == f"its record cannot be written: {told}"
 
     asyncio.run(main())

@@ -112,7 +112,7 @@ def test_a_run_whose_record_finds_the_disk_full_says_where_and_what_to_do(
     async def main() -> None:
         async with standing(settings(folder)) as service:
             see_failed(service, run, f"{folder}/runs/{run.run_id}/")
-            see_failed(service, run, "No space left on device; free some disk space and start the run again")
+            see_failed(service, run, "No space left on device; free some disk space")
             see_failed(service, run, f": coordinator resume {run.run_id}")
             entry = service.queue.get(run.run_id)
             assert entry is not None

@@ -35,7 +35,7 @@ def test_failed_round_deletes_its_files(store_path: Path) -> None:
     store = Store(store_path, call, unexpected)
     store.open_exchange(1, 0, ["a"], b"", b"")
     store.put_updates([update("a", LARGE)], nothing)
-    store.close_round(RoundRecord(1, "failed"), [], nothing)
+    store.close_round(RoundRecord(1, "failed"), [])
     store.close()
     assert files(store_path) == []
 
@@ -43,7 +43,7 @@ def test_failed_round_deletes_its_files(store_path: Path) -> None:
 def test_a_round_closed_in_the_same_batch_leaves_the_next_exchanges_file(store_path: Path) -> None:
     store = Store(store_path, call, unexpected)
     gate = Gate(store)
-    store.close_round(RoundRecord(1, "completed"), [], nothing)
+    store.close_round(RoundRecord(1, "completed"), [])
     store.open_exchange(1, 1, ["a"], b"", b"")
     store.put_updates([update("a", LARGE, 1, 1)], nothing)
     gate.open()

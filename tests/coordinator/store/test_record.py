@@ -21,6 +21,7 @@ from coordinator.metrics.origin import Origin
 from coordinator.round_events import Configure
 from coordinator.start import Start
 from coordinator.store import pending
+from coordinator.store.growing import GrowingFile
 from coordinator.store.record import RunRecord
 from coordinator.store.run_folder import RunFolder
 from coordinator.store.schema import StoreError
@@ -99,11 +100,12 @@ def test_a_run_that_goes_on_is_held_to_what_it_was_begun_with(folder: RunFolder)
 
 def test_a_store_is_let_go_of_where_the_last_lines_of_the_accounts_cannot_be_written(folder: RunFolder) -> None:
     record = opened(folder)
-    record._metrics.close()
-    with Path("/dev/full").open("w") as record._metrics:
-        record._metrics.write("a line")
-        with pytest.raises(OSError, match="No space left"):
-            record.close()
+    with record._metrics:
+        record._metrics = GrowingFile(Path("/dev/full"))
+    record._metrics.put(["a line"])
+    record.write_lines()  # nobody depends on that while the run goes on
+    with pytest.raises(OSError, match="No space left"):
+        record.close()
     opened(folder).close()
 
 
@@ -355,18 +357,18 @@ def test_a_run_that_is_stopped_in_the_midst_of_a_round_leaves_the_state_from_its
 
 
 def test_who_waits_for_a_store_that_has_failed_before_is_told_at_once(folder: RunFolder) -> None:
-    def full(connection: sqlite3.Connection) -> None:
-        raise sqlite3.OperationalError("database or disk is full")
+    def fail(connection: sqlite3.Connection) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
 
     async def main() -> None:
         heard: list[StoreError] = []
         with closing(opened(folder)) as record:
             record.attach(heard.append)
-            record._store._writer.write(full)
+            record._store._writer.write(fail)
             while not heard:
                 await asyncio.sleep(0.001)
             for wait in (record.settle, lambda: record.open_exchange(Configure(1, 0, ("a",)), packed(0.0), links(1))):
-                with pytest.raises(StoreError, match="disk is full"):
+                with pytest.raises(StoreError, match="I/O error"):
                     await asyncio.wait_for(wait(), 5.0)
 
     asyncio.run(main())

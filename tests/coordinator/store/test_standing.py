@@ -23,7 +23,7 @@ from coordinator.metrics.tally import (
 )
 from coordinator.round_rules import Position
 from coordinator.store.run_folder import run_token
-from coordinator.store.standing import Standing, read_standing, stored_lines
+from coordinator.store.standing import Standing, Told, read_standing, stored_lines
 from coordinator.store.store import SPILL_BYTES, RoundRecord, Store, StoredUpdate
 from tests.coordinator.accounting import TWO
 from tests.coordinator.stores import call, complete, nothing, unexpected
@@ -49,7 +49,7 @@ def store(store_path: Path) -> Iterator[Store]:
 
 
 def standing(store: Store) -> Standing:
-    return read_standing(store, RUN_ID, TWO, is_encrypted=True, is_told=True)
+    return read_standing(store, store.facts(), store.position(), TWO, Told(RUN_ID, True, True))
 
 
 def state(value: float) -> Packed:
@@ -133,7 +133,7 @@ def test_between_two_rounds_the_next_one_is_to_be_opened(store: Store) -> None:
     for round in (2, 3):
         open_exchange(store, round, 0)
         close_exchange(store, round, 0, 9.0)
-        store.close_round(RoundRecord(round, "failed"), [], nothing)
+        store.close_round(RoundRecord(round, "failed"), [])
     found = standing(store)
     assert found.position == Position(4, 1, 2, KEPT)
     assert found.start_state == found.latest_state == state(1.1)
@@ -203,7 +203,7 @@ def test_lines_come_back_in_the_order_of_a_run_without_a_restart(store: Store) -
             store.close_exchange(round, exchange, None, None, lines, nothing)
             expected += lines
         left_open = [] if exchanges else [client_line(round, 0)]
-        store.close_round(RoundRecord(round, "completed", line=round_line(round)), [], nothing, left_open)
+        store.close_round(RoundRecord(round, "completed", line=round_line(round)), [], left_open)
         expected += [*left_open, round_line(round)]
     assert list(stored_lines(store, TWO)) == expected
     store.open_exchange(3, NUM_EXCHANGES, ["a"], b"", b"")

@@ -21,7 +21,7 @@ from coordinator.store.store import (
     StoreError,
 )
 from coordinator.store.stored import StoredState, read_position, reading
-from tests.coordinator.stores import LARGE, call, complete, nothing, run_exchange, unexpected, update
+from tests.coordinator.stores import LARGE, call, complete, meta, nothing, run_exchange, unexpected, update
 from wire.encoding import encode
 from wire.messages import Ready
 
@@ -35,7 +35,7 @@ def store(request: pytest.FixtureRequest, store_path: Path) -> Iterator[Store]:
 
 def test_new_store_stands_before_round_one(store: Store) -> None:
     assert store.position() == StoredPosition(1, 0, 0, {}, None, None, None)
-    assert (store.meta(), store.constants(), store.round_records(), list(store.metric_lines())) == ({}, [], [], [])
+    assert (meta(store), store.constants(), store.round_records(), list(store.metric_lines())) == ({}, [], [], [])
 
 
 def test_meta_is_overwritten_and_constants_keep_their_order(store: Store) -> None:
@@ -43,7 +43,7 @@ def test_meta_is_overwritten_and_constants_keep_their_order(store: Store) -> Non
     store.put_meta("config", "new")
     store.put_constant("masks", "d1", b"h1", b"b1")
     store.put_constant("etf", "d2", b"h2", b"")
-    assert store.meta() == {"config": "new"}
+    assert meta(store) == {"config": "new"}
     assert store.constants() == [StoredConstant("masks", "d1", b"h1", b"b1"), StoredConstant("etf", "d2", b"h2", b"")]
 
 
@@ -100,7 +100,7 @@ def test_completed_round_makes_its_last_state_the_next_start(store: Store) -> No
 def test_a_run_may_start_from_a_state_of_its_own(store: Store) -> None:
     store.put_start(b"head 0", b"state 0")
     run_exchange(store, 1, 0)
-    store.close_round(RoundRecord(1, "failed"), [], nothing)
+    store.close_round(RoundRecord(1, "failed"), [])
     assert store.position().start_state == store.position().latest_state == StoredState(b"head 0", b"state 0")
     run_exchange(store, 2, 0)
     assert store.position().start_state == StoredState(b"head 0", b"state 0")
@@ -122,7 +122,7 @@ def test_failed_round_goes_back_to_its_start(store: Store) -> None:
         run_exchange(store, round, 0)
         store.open_exchange(round, 1, ["a", "b"], b"down", b"link")
         store.put_updates([update("a", LARGE, round, 1)], nothing)
-        store.close_round(RoundRecord(round, "failed", "no quorum"), ["a"], nothing)
+        store.close_round(RoundRecord(round, "failed", "no quorum"), ["a"])
     position = store.position()
     assert position == StoredPosition(
         next_round=4,
@@ -145,7 +145,7 @@ def test_round_records_come_back_whole(store: Store) -> None:
         RoundRecord(2, "failed", "1 of 2 clients", "", 1_700_000_001.0, "{}"),
     ]
     for record in records:
-        store.close_round(record, [], nothing)
+        store.close_round(record, [])
     assert store.round_records() == records
 
 
@@ -173,7 +173,7 @@ def test_lines_of_an_exchange_that_a_failed_round_left_open_are_stored_with_the_
     run_exchange(store, 1, 0, "a")
     store.open_exchange(1, 1, ["a", "b"], b"", b"")
     lines = [json.dumps({"exchange_index": 1, "client": client}) for client in "ab"]
-    store.close_round(RoundRecord(1, "failed"), [], nothing, lines)
+    store.close_round(RoundRecord(1, "failed"), [], lines)
     assert list(store.metric_lines())[1:] == lines
 
 

@@ -25,6 +25,7 @@ from tests.coordinator.stores import (
     call,
     complete,
     files,
+    meta,
     never,
     nothing,
     reopened,
@@ -134,7 +135,7 @@ def test_full_disk_is_said_once_and_nothing_is_acknowledged_after(
         with contextlib.suppress(StoreError):
             store.position()  # waits, so that each update has a transaction of its own
     text = failures.only()
-    assert f"store {store_path}: database or disk is full; free some disk space and start the run again" in text
+    assert f"store {store_path}: database or disk is full; free some disk space" in text
     store.put_meta("late", "", on_durable=lambda: acknowledged.append("late"))
     with pytest.raises(StoreError, match="disk is full"):
         store.position()
@@ -155,7 +156,7 @@ def test_buffer_that_does_not_fit_the_disk_is_not_acknowledged(store_path: Path)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, hard))
     try:
         store.put_updates([update("a", bytes(1 << 21))], never)
-        assert "File too large; see to the cause and start the run again" in failures.only()
+        assert "File too large; see to the cause" in failures.only()
         store.close()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -192,7 +193,7 @@ def test_store_locked_by_another_program_fails(store_path: Path, monkeypatch: py
     other.close()
     store.close()
     again = Store(store_path, call, unexpected)
-    assert again.meta() == {}
+    assert meta(again) == {}
     again.close()
 
 

@@ -41,7 +41,7 @@ def complete(store: Store, global_hash: str = state_hash(STATE)) -> None:
     header, buffer = encode(commands.Begin({}, "", False, 0), pack(Payload.of_state(STATE)), PIPE_BYTES)
     store.open_exchange(1, 0, ["a"], b"", b"")
     store.close_exchange(1, 0, bytes(header), bytes(buffer), [], nothing)
-    store.close_round(RoundRecord(1, "completed", "", global_hash, 0.0, "{}"), ["a"], nothing)
+    store.close_round(RoundRecord(1, "completed", "", global_hash, 0.0, "{}"), ["a"])
 
 
 def tell(folder: RunFolder, *rounds: int) -> None:
@@ -58,11 +58,11 @@ def line(number: int) -> RoundLine:
 
 
 def test_a_store_that_has_all_rounds_and_the_state_of_the_last_is_whole(folder: RunFolder, store: Store) -> None:
-    check_whole(folder, store)
+    check_whole(folder, store, store.position())
     complete(store)
     for rounds in ((), (1,), (1, 2)):
         tell(folder, *rounds)
-        check_whole(folder, store)
+        check_whole(folder, store, store.position())
 
 
 def test_rounds_that_only_the_lines_tell_of_are_missed(folder: RunFolder, store: Store) -> None:
@@ -70,7 +70,7 @@ def test_rounds_that_only_the_lines_tell_of_are_missed(folder: RunFolder, store:
     tell(folder, 1, 2, 3)
     expected = r"store\.sqlite: expected the 3 rounds that metrics\.jsonl tells of, got 1; put back what is missing"
     with pytest.raises(ConfigError, match=expected):
-        check_whole(folder, store)
+        check_whole(folder, store, store.position())
 
 
 def test_a_state_that_has_changed_is_told_by_its_hash(folder: RunFolder, store: Store) -> None:
@@ -80,4 +80,4 @@ def test_a_state_that_has_changed_is_told_by_its_hash(folder: RunFolder, store: 
         rf"expected the state with which round 1 ended, hash anotheranoth, got hash {found}: the store is damaged"
     )
     with pytest.raises(ConfigError, match=expected):
-        check_whole(folder, store)
+        check_whole(folder, store, store.position())

@@ -15,7 +15,7 @@ import pytest
 
 from coordinator.store import writer
 from coordinator.store.store import Store, StoreError
-from tests.coordinator.stores import WAIT_S, Failures, Gate, call, never, unexpected, update
+from tests.coordinator.stores import WAIT_S, Failures, Gate, call, meta, never, unexpected, update
 
 
 def test_what_gathers_during_a_commit_is_one_transaction(store_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,8 +41,8 @@ def test_what_is_written_together_is_there_together_or_not_at_all(store_path: Pa
     with store.together():
         store.put_meta("first", "")
         store.put_meta("second", "")
-        assert store.meta() == {}
-    assert store.meta() == {"first": "", "second": ""}
+        assert meta(store) == {}
+    assert meta(store) == {"first": "", "second": ""}
     with contextlib.suppress(KeyError), store.together():
         store.put_meta("given up", "", on_durable=never)
         raise KeyError
@@ -52,7 +52,7 @@ def test_what_is_written_together_is_there_together_or_not_at_all(store_path: Pa
     assert "is not open" in failures.only()
     store.close()
     again = Store(store_path, call, unexpected)
-    assert again.meta() == {"first": "", "second": ""}
+    assert meta(again) == {"first": "", "second": ""}
     again.close()
 
 
@@ -94,7 +94,7 @@ def test_close_commits_what_is_queued_and_is_final(store_path: Path) -> None:
     with pytest.raises(StoreError, match="after it was closed"):
         store.put_meta("late", "")
     again = Store(store_path, call, unexpected)
-    assert len(again.meta()) == 200
+    assert len(meta(again)) == 200
     again.close()
 
 
