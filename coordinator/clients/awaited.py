@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Mapping
 from typing import NamedTuple, Protocol
 
+from coordinator.clients.membership import SILENT
 from coordinator.rounds import Phase, Rounds
 
 MAX_WHY = 100
@@ -83,5 +84,7 @@ def _gone(away: Mapping[str, str]) -> str:
 
 
 def _named(client: str, away: Mapping[str, str]) -> str:
-    """Name a client, with why it is away if it is."""
-    return f"{client} ({away[client]:.{MAX_WHY}})" if client in away else client
+    """Name a client, with why it is away if it is; for how long it had been silent by then is no longer true."""
+    why = away.get(client, "")
+    why = SILENT if why.startswith(f"{SILENT} for ") else why
+    return f"{client} ({why:.{MAX_WHY}})" if why else client

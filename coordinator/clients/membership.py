@@ -24,6 +24,9 @@ import msgspec
 
 from wire.limits import SILENT_HEARTBEATS
 
+SILENT = "silent"
+"""Why a member is lost of whom nothing is heard, before how long that is so."""
+
 PROBE_S = 2.0
 """How long the older holder of an id has to answer before the newcomer takes its place."""
 
@@ -142,7 +145,7 @@ class Membership:
     def tick(self, at: float) -> list[Instruction]:
         """Time has passed: silent members are lost, overdue probes decided."""
         overdue = [rival.client for rival in self._contenders.values() if at >= rival.decided_at]
-        gone = {member.client: f"silent for {at - member.heard_at:.1f} s" for member in self.silent(at)}
+        gone = {member.client: f"{SILENT} for {at - member.heard_at:.1f} s" for member in self.silent(at)}
         gone |= dict.fromkeys(overdue, "it did not answer while another process asked for its id")
         found: list[Instruction] = []
         for client in sorted(gone):

@@ -325,7 +325,7 @@ def test_a_run_at_work_on_a_full_disk_may_wait_for_space(
 def test_a_run_in_an_exchange_says_whom_it_waits_for_as_its_process_does_if_there_is_one(tmp_path: Path) -> None:
     recorded = RecordedRun(tmp_path)
     recorded.open(3)
-    why = "waiting for updates 0/2, missing bob (silent for 10.0 s); refused: ann, until the deadline in 9 s at most"
+    why = "waiting for updates 0/2, missing bob (silent); refused: ann, until the deadline in 9 s at most"
     recorded.put_fact("presence", json.dumps({"waits_for": why, "heard_at_s": {}, "at_s": time.time()}))
     lines = format_status(read_status(recorded.settle().path)).splitlines()
     assert lines[2:4] == ["exchange 0 (counted from 0): 0/2 updates", why]

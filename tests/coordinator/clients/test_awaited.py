@@ -27,7 +27,7 @@ def test_who_was_here_and_is_gone_as_the_next_round_is_to_open_is_named() -> Non
     run.tick(1.0)
     run.ready("ab")
     run.at = 2.5
-    told = "waiting for clients 2/3 (min_available_clients); gone: c (silent for 10.0 s)"
+    told = "waiting for clients 2/3 (min_available_clients); gone: c (silent)"
     assert run.waits_for("ab", c="silent for 10.0 s") == f"{told}, for 29 s at most"
     many = {f"client-{index}": "left" for index in range(MAX_GONE + 2)}
     assert "client-4 (left), 2 more, for" in run.waits_for("ab", **many)
