@@ -16,8 +16,10 @@ from coordinator.report.page import run_page
 from coordinator.report.reading import Run, read_run
 from coordinator.results import Results, read_result
 from coordinator.store.run_folder import RunFolder, write_whole
+from coordinator.store.schema import in_words
 from models.spec import ConfigError
 from wire.exit_codes import ExitCode
+from wire.sockets.log import size_bytes
 
 COMPARISON_NAME = "comparison.html"
 """Where the comparison of several runs is written, seen from where the command is started."""
@@ -95,13 +97,14 @@ def leave_behind(folder: RunFolder, forms: Sequence[str]) -> Iterator[str]:
     for form in forms:
         what = "report" if form == PAGE else form
         try:
-            if folder.metrics_path.stat().st_size > AUTOMATIC_BYTES:
+            if size_bytes(folder.metrics_path) > AUTOMATIC_BYTES:
                 yield f"{what}: left out as the run is long; coordinator report makes it"
             else:
                 run = run or read_run(folder.path)
                 yield f"{what}: {MAKERS[form](run)}"
         except Exception as error:  # the run is over, and nothing here is a part of it
-            yield f"{what}: {error if isinstance(error, ConfigError) else f'{type(error).__name__}: {error}'}"
+            told = in_words(error, folder.path)
+            yield f"{what}: {told if isinstance(error, ConfigError | OSError) else f'{type(error).__name__}: {told}'}"
 
 
 def _page(run: Run) -> str:

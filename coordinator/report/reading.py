@@ -105,7 +105,7 @@ def read_run(path: Path) -> Run:
     except DamagedStoreError as error:
         if not size_bytes(folder.metrics_path):
             raise
-        return _read_run(folder, _written_instead(folder, str(error)))
+        return _read_run(folder, _written_instead(folder, error.what))
 
 
 def _read_run(folder: RunFolder, open_accounts: AbstractContextManager[Accounts]) -> Run:

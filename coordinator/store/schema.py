@@ -75,8 +75,8 @@ ADVICE = (
     ("Read-only", "mount the folder's file system to be written to"),
     ("Permission", "make the folder writable"),
     ("locked", "close the other program that has it open"),
-    ("malformed", "the file is damaged: put back a copy of the run folder or start a new run"),
-    ("not a database", "the file is damaged or of another program: name another folder"),
+    ("malformed", "the file is damaged: put back a copy of the run folder, as from a backup, or start a new run"),
+    ("not a database", "the file is damaged or of another program: put back a copy of it, or name another folder"),
     ("constraint", "the same thing was stored twice, a fault of this program; the run can be started again"),
     ("is not open", "a fault of this program; the run can be started again"),
 )
@@ -146,8 +146,12 @@ def in_words(error: Exception, place: Path) -> str:
 
 
 def _with_advice(text: str) -> str:
-    advice = next((advice for word, advice in ADVICE if word in text), "see to the cause")
-    return f"{text}; {advice}"
+    return f"{text}; {advice_on(text)}"
+
+
+def advice_on(text: str) -> str:
+    """Return what to do about a cause that is told so."""
+    return next((advice for word, advice in ADVICE if word in text), "see to the cause")
 
 
 def lock_path(path: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -12,17 +13,25 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from coordinator.store.buffers import UpdateKey
+from coordinator.store.schema import advice_on
 from coordinator.store.stored_facts import StoredFacts, facts_from
 from models.spec import ConfigError
 from wire.encoding import decode
 from wire.errors import WireError
 from wire.messages import Ready
+from wire.sockets.log import size_bytes
 
-NO_STORE = "the run has not begun, was kept in memory alone, or has lost its store"
+ACCOUNTS = "metrics.jsonl"
+
+NO_STORE = "the run has not begun, or was kept in memory alone"
 
 
 class DamagedStoreError(ConfigError):
-    """The file of a store is there, and cannot be read as one."""
+    """The file of a store is there, and cannot be read as one: `what` is wrong, and what to do."""
+
+    def __init__(self, what: str, advice: str) -> None:
+        super().__init__(f"{what}; {advice}")
+        self.what = what
 
 
 class StoredState(NamedTuple):
@@ -124,22 +133,41 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
         ConfigError: there is no store; `DamagedStoreError` if it cannot be read.
     """
     if not path.exists():
-        raise ConfigError(f"{path.parent}: there is no {path.name}: {NO_STORE}")
-    is_closed = not path.with_name(f"{path.name}-wal").exists()
+        raise ConfigError(f"{path.parent}: there is no {path.name}: {_why_missing(path)}")
+    is_closed = not _log_of(path).exists()
     address = f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' if is_closed else ''}"
     try:
         with closing(sqlite3.connect(address, uri=True, isolation_level=None)) as connection:
             connection.execute("BEGIN")
             if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                if path.with_name("metrics.jsonl").is_file() and path.with_name("metrics.jsonl").stat().st_size:
-                    lost = (
-                        f"got nothing, although metrics.jsonl tells of it: put back {path.name}-wal, or a copy of both"
-                    )
-                    raise DamagedStoreError(f"{path}: expected the store of a run, {lost}")
+                if size_bytes(path.with_name(ACCOUNTS)):
+                    lost = f"expected the store of a run, got nothing, although {ACCOUNTS} tells of it"
+                    raise DamagedStoreError(f"{path}: {lost}", f"put back {_log_of(path).name}, or a copy of both")
                 raise ConfigError(f"{path.parent}: the run has not begun: its store was not finished; start it again")
             yield connection
     except (sqlite3.Error, msgspec.MsgspecError, WireError) as error:
-        raise DamagedStoreError(f"{path}: expected the store of a run: {error}") from None
+        advice = advice_on(str(error) if isinstance(error, sqlite3.Error) else "malformed")
+        told = f"{advice}{_still_told(path)}"
+        raise DamagedStoreError(f"{path}: expected the store of a run: {error}", told) from None
+
+
+def _log_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")
+
+
+def _why_missing(path: Path) -> str:
+    """Say what a folder without a store has come to, by what else is in it."""
+    beside = [name for name in (ACCOUNTS, _log_of(path).name) if size_bytes(path.with_name(name))]
+    if not beside:
+        return NO_STORE
+    lost = f"the run has begun, by {' and '.join(beside)}, and has lost it or was kept in memory alone"
+    return f"{lost}: put it back, or a copy of the run folder{_still_told(path)}"
+
+
+def _still_told(path: Path) -> str:
+    """Say what can be had without a store."""
+    told = f"; coordinator report {shlex.quote(str(path.parent))} still tells of the rounds in {ACCOUNTS}"
+    return told if size_bytes(path.with_name(ACCOUNTS)) else ""
 
 
 def read_position(connection: sqlite3.Connection) -> StoredPosition:

@@ -162,8 +162,14 @@ def test_a_run_whose_page_cannot_be_made_says_why(tmp_path: Path, monkeypatch: p
         "report: left out as the run is long; coordinator report makes it"
     ]
     folder.metrics_path.unlink()
+    (line,) = command.leave_behind(folder, [PAGE])  # the store tells the same
+    assert line == f"report: {folder.page_path}"
+    monkeypatch.setattr(command, "read_run", lambda path: next(iter(())))
     (line,) = command.leave_behind(folder, [PAGE])
-    assert line.startswith("report: FileNotFoundError: ")
+    assert line.startswith("report: StopIteration: ")
+    monkeypatch.setattr(command, "read_run", lambda path: path.joinpath("gone").stat())
+    (line,) = command.leave_behind(folder, [PAGE])
+    assert line == f"report: {folder.path}/gone: No such file or directory; see to the cause"
 
 
 def test_each_form_is_made_by_something() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from coordinator.store import schema
 from coordinator.store.store import Store, StoreError
-from coordinator.store.stored import DamagedStoreError, reading
+from coordinator.store.stored import NO_STORE, DamagedStoreError, read_rounds, reading
 from models.spec import ConfigError
 from tests.coordinator.stores import call, meta, reopened, run_exchange, unexpected
 
@@ -128,9 +128,40 @@ def test_one_that_has_lost_what_was_told_of_is_damaged(store_path: Path) -> None
     sqlite3.connect(store_path).close()
     store_path.touch()
     store_path.with_name("metrics.jsonl").write_text("{}")
-    told = "got nothing, although metrics.jsonl tells of it: put back store.sqlite-wal"
+    told = "got nothing, although metrics.jsonl tells of it; put back store.sqlite-wal"
     with pytest.raises(DamagedStoreError, match=told), reading(store_path):
         pass
+
+
+@pytest.mark.parametrize("content", [b"not a store " * 1000, None])
+def test_a_store_that_cannot_be_read_says_what_to_do_and_what_is_left(store_path: Path, content: bytes | None) -> None:
+    store = Store(store_path, call, unexpected)
+    for round in range(1, 30):
+        run_exchange(store, round, 0)
+    store.close()
+    store_path.write_bytes(content or store_path.read_bytes()[:20_000])
+    store_path.with_name("metrics.jsonl").write_text("{}")
+    with pytest.raises(DamagedStoreError) as damaged, reading(store_path) as connection:
+        read_rounds(connection)
+    cause, *advice = str(damaged.value).split("; ")
+    assert cause == damaged.value.what
+    assert advice[0].startswith("the file is damaged")
+    assert "put back a copy of" in advice[0]
+    assert advice[1:] == [f"coordinator report {store_path.parent} still tells of the rounds in metrics.jsonl"]
+
+
+def test_a_store_that_is_gone_is_told_by_what_it_has_left_behind(store_path: Path) -> None:
+    def why() -> str:
+        with pytest.raises(ConfigError) as missing, reading(store_path):
+            pass
+        return str(missing.value).removeprefix(f"{store_path.parent}: there is no store.sqlite: ")
+
+    assert why() == NO_STORE
+    store_path.with_name("store.sqlite-wal").write_text("log")
+    assert why().startswith("the run has begun, by store.sqlite-wal, and has lost it or was kept in memory alone")
+    store_path.with_name("metrics.jsonl").write_text("{}")
+    assert why().startswith("the run has begun, by metrics.jsonl and store.sqlite-wal, and has lost it")
+    assert why().endswith(f"; coordinator report {store_path.parent} still tells of the rounds in metrics.jsonl")
 
 
 def test_an_error_of_a_file_says_where_it_was_and_what_to_do(tmp_path: Path) -> None:
