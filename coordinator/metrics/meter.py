@@ -13,7 +13,7 @@ from coordinator.metrics.links import Links
 from coordinator.store.record import RunRecord
 from wire.encoding import Frames
 from wire.framing import framed_bytes
-from wire.messages import Goodbye, Message, Ping
+from wire.messages import Goodbye, Message, Ping, Ready
 
 
 class Meter:
@@ -37,6 +37,8 @@ class Meter:
 
     def heard(self, client: str, message: Message, frames: Frames) -> None:
         """Take what a client says of itself."""
+        if isinstance(message, Ready):
+            self.links.lost(client, message.lost_round)
         if not isinstance(message, Ping | Goodbye):
             return
         self.links.told(client, message.vitals, framed_bytes(frames, self._is_encrypted))

@@ -17,6 +17,9 @@ SOURCES = {
 }
 """Where figures of bytes on the wire come from."""
 
+NO_FIGURES = frozenset({"word", "lost_round", "num_states_lost"})
+"""What is kept with a link and is none of its own figures."""
+
 WAYS = ("uplink", "downlink")
 
 
@@ -72,4 +75,4 @@ def _less(total: int, *parts: int | None) -> int | None:
 
 def told_of(link: LinkCounts) -> dict[str, Any]:
     """Return the figures of a link."""
-    return {name: figure for name, figure in msgspec.structs.asdict(link).items() if name != "word"}
+    return {name: figure for name, figure in msgspec.structs.asdict(link).items() if name not in NO_FIGURES}

@@ -5,14 +5,17 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
+
 from coordinator.metrics.ledger import Ledger
 from coordinator.metrics.links import Links, StoredLinks
 from coordinator.metrics.meter import Meter
+from coordinator.metrics.wire_bytes import told_of
 from coordinator.store.record import RunRecord
-from tests.coordinator.accounting import ledger
+from tests.coordinator.accounting import READY, SPEC, TWO, ledger
 from wire.encoding import encode
 from wire.framing import framed_bytes
-from wire.messages import Goodbye, Message, Ping, Pong, Vitals
+from wire.messages import Goodbye, Message, Ping, Pong, Ready, Vitals
 from wire.sockets.tcp import Counters
 
 
@@ -34,6 +37,24 @@ def test_a_device_is_stored_and_told_of_in_the_summary() -> None:
     assert station.stored == {"ann": {"machine": "aarch64", "cores": 4}}
     clients = station.ledger.summary("serve", {}, {})["clients"]
     assert (clients["ann"]["device"], clients["bob"]["device"]) == (station.stored["ann"], {})
+
+
+def test_states_that_a_client_has_lost_are_counted_and_go_on_with_its_link() -> None:
+    station = Station()
+    station.meter.joined("ann", b"1", {})
+    for lost in (0, 4, 4, 7, 0, 7):
+        ready = Ready(1, 30, 10, [30], 2, 100, 0, lost_round=lost)
+        station.meter.heard("ann", ready, encode(ready))
+    stored = msgspec.json.decode(msgspec.json.encode(StoredLinks(station.links.all())), type=StoredLinks)
+    again = Links(stored, lambda route: None)
+    again.lost("ann", 7)  # it has said so before
+    again.lost("ann", 8)
+    told = Ledger(SPEC, TWO, again)
+    told.announce("ann", READY["ann"])
+    told.announce("bob", READY["bob"])
+    clients = told.summary("serve", {}, {})["clients"]
+    assert [clients[client]["num_states_lost"] for client in ("ann", "bob")] == [4, 0]
+    assert "num_states_lost" not in told_of(stored.links["ann"])
 
 
 def test_the_message_that_carries_a_count_is_added_to_it() -> None:
