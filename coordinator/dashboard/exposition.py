@@ -10,7 +10,7 @@ from coordinator.report.reading import Run
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
-KINDS = ("payload", "encoded", "wire")
+SIZES = ("payload", "encoded", "wire")
 """The levels at which bytes are counted."""
 
 
@@ -46,7 +46,7 @@ def _metrics(run: Run) -> Iterator[Metric]:
     updates = CounterMetricFamily("protoedge_updates", "Updates that came, by what became of them.", labels=["result"])
     yield _labelled(updates, summary["updates"])
     for way in ("uplink", "downlink"):
-        sizes = {kind: summary[way][f"{kind}_bytes"] for kind in KINDS}
+        sizes = {kind: summary[way][f"{kind}_bytes"] for kind in SIZES}
         text = f"Bytes of all rounds and clients, {way}, by the level at which they are counted."
         yield _labelled(CounterMetricFamily(f"protoedge_{way}_bytes", text, labels=["level"]), sizes)
     accuracy = {rule: told["last"] for rule, told in summary["accuracy_by_rule"].items()}

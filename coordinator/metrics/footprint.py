@@ -7,7 +7,7 @@ from typing import Any
 
 from coordinator.metrics.tally import ClientLine
 
-PEAKS = ("client_peak_rss_bytes", "trainer_peak_rss_bytes", "gpu_peak_bytes")
+PEAKS_OF_CLIENTS = ("client_peak_rss_bytes", "trainer_peak_rss_bytes", "gpu_peak_bytes")
 """The peaks of memory that a client's line holds."""
 
 
@@ -18,13 +18,13 @@ class Footprint:
     """
 
     def __init__(self) -> None:
-        self.peaks: dict[str, int | None] = dict.fromkeys(PEAKS)
+        self.peaks: dict[str, int | None] = dict.fromkeys(PEAKS_OF_CLIENTS)
         self.measured_j: float | None = None
         self.unmeasured = ""
 
     def book(self, line: ClientLine) -> None:
         """Add one exchange."""
-        for name in PEAKS:
+        for name in PEAKS_OF_CLIENTS:
             self.peaks[name] = max(self.peaks[name] or 0, getattr(line, name) or 0) or None
         if line.energy_j is not None:
             self.measured_j = (self.measured_j or 0.0) + line.energy_j

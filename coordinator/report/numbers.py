@@ -22,7 +22,7 @@ ROUND_FIGURES = (
 )  # fmt: skip
 """What is taken as it stands from the line of a round."""
 
-PEAKS = tuple(f"{name}_bytes" for name in KINDS)
+PEAK_COLUMNS = tuple(f"{name}_bytes" for name in KINDS)
 """The largest peak of memory in a round, by kind of process."""
 
 TESTERS = "num_clients."
@@ -104,7 +104,7 @@ def _rows(run: Run) -> Iterator[dict[str, Any]]:
             for rule, point in figures["accuracy"].items()
             for name in ("weighted", "mean", "low", "high")
         }
-        plain = {name: figures[name] for name in ("round", *ROUND_FIGURES, *PEAKS)}
+        plain = {name: figures[name] for name in ("round", *ROUND_FIGURES, *PEAK_COLUMNS)}
         traffic = {f"{way}.{name}": figures[way][name] for way in ("uplink", "downlink") for name in TRAFFIC}
         testers = {f"{TESTERS}{rule}": point["num_clients"] for rule, point in figures["accuracy"].items()}
         yield {**told, **plain, **traffic, "sent_bytes": figures["sent_bytes"], **accuracies, **testers}

@@ -9,7 +9,7 @@ from typing import Any
 from coordinator.clients.device import read_device
 from coordinator.metrics.accuracy import clients_in_words
 from coordinator.metrics.durations import STAGES
-from coordinator.metrics.footprint import PEAKS as PEAKS_OF_CLIENTS
+from coordinator.metrics.footprint import PEAKS_OF_CLIENTS
 from coordinator.metrics.origin import origin_in_words
 from coordinator.metrics.series import BAND, median_or_none
 from coordinator.metrics.summary import PEAKS

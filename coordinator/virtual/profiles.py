@@ -1,7 +1,7 @@
 """What simulated clients run on: how long work and messages take there, and how often a client is not there.
 
-A client's profile is put together from parts, such as `nano+nb-iot`: a device and its link. Those of `READY` are
-figures of data sheets and published measurements; own ones are better (`[simulation.own]`, or `--profiles-from`).
+A client's profile is put together from parts, such as `nano+nb-iot`: a device and its link. Those of `PROFILE_PARTS`
+are figures of data sheets and published measurements; own ones are better (`[simulation.own]`, or `--profiles-from`).
 """
 
 from __future__ import annotations
@@ -60,35 +60,35 @@ class Profile(Section, frozen=True, omit_defaults=True):
         return self.latency_s + _seconds(num_bytes, self.down_mbit_s)
 
 
-class Ready(NamedTuple):
+class ProfilePart(NamedTuple):
     """A profile and where its figures are from."""
 
     profile: Profile
     source: str
 
 
-READY = {
-    "workstation": Ready(
+PROFILE_PARTS = {
+    "workstation": ProfilePart(
         Profile(gflops=35_600 * SHARE_OF_PEAK),
         "GeForce RTX 3090: 35.6 TFLOPS of float32 (NVIDIA Ampere GA102 whitepaper)",
     ),
-    "orin": Ready(
+    "orin": ProfilePart(
         Profile(gflops=5_300 * SHARE_OF_PEAK),
         "Jetson AGX Orin 64 GB: 5.3 TFLOPS of float32 (NVIDIA Jetson AGX Orin series technical brief)",
     ),
-    "nano": Ready(
+    "nano": ProfilePart(
         Profile(gflops=236 * SHARE_OF_PEAK),
         "Jetson Nano: 472 GFLOPS of float16, half of that of float32 (NVIDIA Jetson Nano data sheet)",
     ),
-    "raspberry-pi": Ready(
+    "raspberry-pi": ProfilePart(
         Profile(gflops=48 * SHARE_OF_PEAK),
         "Raspberry Pi 4: 4 cores of 1.5 GHz, 8 float32 operations a cycle (Arm Cortex-A72 software optimization guide)",
     ),
-    "lte": Ready(
+    "lte": ProfilePart(
         Profile(up_mbit_s=6.0, down_mbit_s=13.0, latency_s=0.035),
         "medians of 13 and 6 Mbit/s, 70 ms there and back (Huang et al., 4G LTE networks, MobiSys 2012)",
     ),
-    "nb-iot": Ready(
+    "nb-iot": ProfilePart(
         Profile(up_mbit_s=0.0625, down_mbit_s=0.02615, latency_s=0.8),
         "category NB1: 1,000 bits in 16 ms up, 680 in 26 ms down (3GPP TS 36.213, release 13); 1.6 s there and back",
     ),
@@ -102,7 +102,7 @@ def put_together(name: str, own: Mapping[str, Profile]) -> Profile:
     Raises:
         ConfigError: there is no such part.
     """
-    known = {**{part: ready.profile for part, ready in READY.items()}, **own}
+    known = {**{part: made.profile for part, made in PROFILE_PARTS.items()}, **own}
     merged: dict[str, float] = {}
     for part in name.split("+"):
         if part not in known:

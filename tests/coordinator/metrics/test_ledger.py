@@ -9,7 +9,7 @@ import pytest
 from msgspec import MsgspecError
 from msgspec.structs import replace
 
-from coordinator.metrics.footprint import PEAKS
+from coordinator.metrics.footprint import PEAKS_OF_CLIENTS
 from coordinator.metrics.ledger import Cost, Ledger
 from coordinator.metrics.tally import Report
 from models.spec import EvaluationConfig
@@ -310,7 +310,8 @@ def test_every_null_has_a_reason() -> None:
         "evaluation.downlink.wire_bytes", "wire_bytes_source", "memory.aggregator_peak_rss_bytes",
         "memory.client_peak_rss_bytes", "memory.trainer_peak_rss_bytes", "coordination_s.median", "coordination_s.p95",
         "wire", "time_s.queue", "time_s.downlink", "time_s.uplink", "energy.total_j", "energy.measured_j",
-        "gpu_peak_bytes", *(f"clients.{client}.{figure}" for client in READY for figure in (*PEAKS, "energy_j")),
+        "gpu_peak_bytes",
+        *(f"clients.{client}.{figure}" for client in READY for figure in (*PEAKS_OF_CLIENTS, "energy_j")),
     }  # fmt: skip
     assert all(summary["null_reasons"].values())
     assert summary["null_reasons"]["energy.total_j"] == "a simulation measures no energy"

@@ -5,18 +5,21 @@ from __future__ import annotations
 import pytest
 
 from coordinator.config import load
-from coordinator.virtual.profiles import READY, Profile, put_together
+from coordinator.virtual.profiles import PROFILE_PARTS, Profile, put_together
 from models.spec import ConfigError
 
 
 def test_a_device_and_a_link_make_one_profile() -> None:
     made = put_together("nano+lte", {})
-    assert (made.gflops, made.up_mbit_s) == (READY["nano"].profile.gflops, READY["lte"].profile.up_mbit_s)
+    assert (made.gflops, made.up_mbit_s) == (
+        PROFILE_PARTS["nano"].profile.gflops,
+        PROFILE_PARTS["lte"].profile.up_mbit_s,
+    )
 
 
 def test_a_later_part_overrides_what_it_sets() -> None:
     made = put_together("lte+slow", {"slow": Profile(up_mbit_s=1.0)})
-    assert (made.up_mbit_s, made.down_mbit_s) == (1.0, READY["lte"].profile.down_mbit_s)
+    assert (made.up_mbit_s, made.down_mbit_s) == (1.0, PROFILE_PARTS["lte"].profile.down_mbit_s)
 
 
 def test_an_unknown_part_is_refused_by_name() -> None:
@@ -25,8 +28,8 @@ def test_an_unknown_part_is_refused_by_name() -> None:
 
 
 def test_every_ready_profile_has_a_figure_and_its_source() -> None:
-    assert set(READY) == {"workstation", "orin", "nano", "raspberry-pi", "lte", "nb-iot"}
-    assert all(len(ready.source) > 20 and ready.profile != Profile() for ready in READY.values())
+    assert set(PROFILE_PARTS) == {"workstation", "orin", "nano", "raspberry-pi", "lte", "nb-iot"}
+    assert all(len(part.source) > 20 and part.profile != Profile() for part in PROFILE_PARTS.values())
 
 
 def test_times_by_hand() -> None:
