@@ -22,7 +22,7 @@ row is committed.
 
 Refused: opening a store that another process has open, a newer, damaged or foreign file; an update whose exchange is
 not open or that was stored before. Any failure to commit ends the store: `on_failed` is called, nothing later is
-acknowledged, and the file holds what had been.
+acknowledged, and the file holds what had been. A full disk is waited for instead while a run goes on.
 """
 
 from __future__ import annotations

@@ -122,7 +122,8 @@ class Writer:
 
     def wait_for_space(self, tell: Callable[[str], None]) -> None:
         """From now on wait for space where the disk is full; `tell` hears, by `notify`, when that begins and ends."""
-        self._tell = tell
+        if self._thread is not None:
+            self._tell = tell
 
     def wait_no_more(self) -> None:
         """Fail from now on where the disk is full."""

@@ -104,6 +104,15 @@ def test_a_store_that_waits_is_closed_in_time_and_says_what_it_could_not_store(s
     assert opened is None or opened.updates == []
 
 
+def test_a_store_in_memory_waits_for_no_disk() -> None:
+    failures, disk = Failures(), Disk()
+    store = Store(None, call, failures)
+    store.wait_for_space(lambda told: None)
+    store._writer.write(disk.write, never)
+    assert "No space left" in failures.only()
+    store.close()
+
+
 def test_a_failure_of_another_kind_is_not_waited_for(store_path: Path) -> None:
     failures, disk = Failures(), Disk(OSError(errno.EIO, "Input/output error"))
     store = Store(store_path, call, failures)
