@@ -341,6 +341,8 @@ class Session:
             reason = f"refused by the coordinator ({refusal.code}): {refusal.reason}"
             is_of_run = refusal.code in OF_ONE_RUN
             return self._decline(ExitCode.REFUSED, reason, at) if is_of_run else [Exit(ExitCode.REFUSED, reason)]
+        if refusal.code == RefusalCode.DATA_INDEX:
+            return self._on_put_off(refusal, at)
         if refusal.code == RefusalCode.UNKNOWN_SESSION:
             if self.link is not Link.UP:
                 return []
@@ -354,6 +356,12 @@ class Session:
             self.work = Work.IDLE
             found.append(DropUplink())
         return found
+
+    def _on_put_off(self, refusal: Refusal, at: float) -> list[Instruction]:
+        """Try again after a pause: another client has our part of the data, and may be the wrong one."""
+        reason = f"the coordinator cannot let this client in now ({refusal.code}): {refusal.reason}"
+        stands = self.link is Link.UP and self._standby is not None
+        return self._decline(ExitCode.REFUSED, reason, at) if stands else self._down(reason, at)
 
     def _ends_holding(self, refusal: Refusal) -> bool:
         """Say whether this is about the held uplink and final: a duplicate is acknowledged once it is durable."""

@@ -70,7 +70,7 @@ def test_a_damaged_file_says_what_to_do(tmp_path: Path, content: str, found: str
     path = tmp_path / "a.secret"
     path.touch(0o600)
     path.write_text(content)
-    told = rf"in lower case and not all of them 0, got {found}; put it back from a backup, or remove the file and run `keys"
+    told = rf"not all of them 0, got {found}; put it back from a backup, or remove the file and run `keys"
     with pytest.raises(KeyFileError, match=told):
         keep_secret(path)
 
