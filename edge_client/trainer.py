@@ -26,7 +26,7 @@ from edge_client.config import ClientConfig
 from edge_client.consent import check_consent
 from edge_client.data_source import open_source
 from edge_client.final_model import keep_final
-from edge_client.leftovers import prune, run_folder, runs_left
+from edge_client.leftovers import prune_runs, run_folder
 from edge_client.limits import error_in_words, told_of_lack
 from edge_client.local_state import (
     ConstantShelf,
@@ -72,6 +72,11 @@ class TaskAbandonedError(AbandonedError):
 def serve(pipe: ChildPipe) -> None:
     """Take part in the run that the first command names, until the daemon closes the pipe; say why if that fails."""
     memory_mib = 0
+
+    def fail(reason: str, code: ExitCode = ExitCode.FAILED) -> None:
+        lack = told_of_lack(reason, memory_mib)
+        pipe.send(encode(commands.Failed(lack or reason, ExitCode.FAILED if lack else code)))
+
     try:
         begin, _ = _received(pipe)
         assert isinstance(begin, commands.Begin)
@@ -85,17 +90,14 @@ def serve(pipe: ChildPipe) -> None:
     except EOFError:
         return
     except MethodError as error:
-        pipe.send(encode(commands.Failed(told_of_lack(str(error), memory_mib) or str(error), ExitCode.FAILED)))
+        fail(str(error))
         traceback.print_exc()
-    except UnfitArrayError as error:
-        pipe.send(encode(commands.Failed(str(error), ExitCode.FAILED)))
-    except (ConfigError, EncodeError) as error:
-        pipe.send(encode(commands.Failed(str(error), ExitCode.BAD_CONFIG)))
     except RecordError as error:
-        reason = f"the coordinator's downlink does not fit the method: {error}"
-        pipe.send(encode(commands.Failed(reason, ExitCode.FAILED)))
-    except CheckpointError as error:
-        pipe.send(encode(commands.Failed(str(error), ExitCode.FAILED)))
+        fail(f"the coordinator's downlink does not fit the method: {error}")
+    except (UnfitArrayError, CheckpointError) as error:
+        fail(str(error))
+    except (ConfigError, EncodeError) as error:
+        fail(str(error), ExitCode.BAD_CONFIG)
     except Exception as error:
         pipe.send(encode(commands.Failed(error_in_words(error, memory_mib), ExitCode.FAILED)))
         traceback.print_exc()
@@ -118,7 +120,7 @@ class Trainer:
         self._max_message_bytes = begin.max_message_bytes
         self._folder = folder = client_folder(settings)
         states = run_folder(folder, spec.run_id)
-        prune(runs_left(folder), settings.client.keep_days, settings.client.keep_mib, time.time(), {states})
+        prune_runs(folder, settings.client, time.time(), states)
         constants = load_constants(pipe, begin.constants, ConstantShelf(folder))
         self._method = method = find(spec.method)
         self._states = ClientStates(states, spec.run_id, len(method.exchanges))

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import msgspec
 import numpy as np
@@ -171,6 +171,21 @@ def test_a_value_that_cannot_travel_is_the_methods_fault_and_no_settings(tmp_pat
     told = started(tmp_path, spec, *own, tasks=[encode(task(), pack(Payload({"mean": mean})))])
     reason = "method faulty: uplink of round 1, exchange 'mean': array 'mean': codec f32 cannot hold nan at [0]"
     assert told[-1] == commands.Failed(reason, ExitCode.FAILED)
+
+
+@pytest.mark.parametrize(("limit", "code"), [("limits.memory_mib=200", 4), ("limits.memory_mib=0", 2)])
+def test_what_cannot_be_loaded_for_want_of_memory_is_told_with_the_limit(
+    tmp_path: Path, limit: str, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cause = "the net needs torch, which cannot be loaded: _C.so: failed to map segment from shared object"
+
+    def load(*arguments: object) -> NoReturn:
+        raise ConfigError(cause)
+
+    monkeypatch.setattr("edge_client.trainer.open_source", load)
+    spec = spec_of("method.name=tests.models.faulty_method:METHOD")
+    lack = "ran out of [limits] memory_mib = 200: " if code == 4 else ""
+    assert started(tmp_path, spec, "data.index=0", limit) == [commands.Failed(f"{lack}{cause}", code)]
 
 
 @pytest.fixture
