@@ -319,14 +319,8 @@ class ClientApp:
         self._trainer = trainer
         trainer.halt(self._session.is_halted)
         settings = msgspec.to_builtins(self._config)
-        begin = commands.Begin(
-            welcome.run,
-            welcome.spec,
-            welcome.constants,
-            welcome.max_message_bytes,
-            settings,
-            str(self._config_folder),
-        )
+        folder, limit_bytes = str(self._config_folder), welcome.max_message_bytes
+        begin = commands.Begin(welcome.run, welcome.spec, welcome.constants, limit_bytes, settings, folder)
         trainer.send(encode(begin))
         self._watch(self._loop.create_task(self._start(older, trainer)))
         return trainer
@@ -378,6 +372,8 @@ class ClientApp:
             self._feed(session.Prepared(message, now))
         elif isinstance(message, commands.Note):
             say(f"{self._config.client.id}: {message.text}")
+        elif isinstance(message, commands.Waits):
+            self._feed(session.Held(message.waits_for, now))
         elif isinstance(message, commands.Failed):
             self._feed(session.TrainerFailed(message.reason, ExitCode(message.code), now))
 

@@ -115,7 +115,7 @@ class Trainer:
         if begin.folder and begin.folder not in sys.path:
             sys.path.append(begin.folder)
         spec = device_spec(read_spec(begin.spec), settings)
-        self._pipe = pipe
+        self._pipe, self._is_held = pipe, False
         self._run = begin.run
         self._max_message_bytes = begin.max_message_bytes
         self._folder = folder = client_folder(settings)
@@ -157,6 +157,7 @@ class Trainer:
     def _do(self, task: Task, downlink: Payload) -> None:
         """Do one task and hand its uplink to the daemon, or the one that was made before a restart."""
         reach("task.taken")
+        self._hold("")  # which a task that was abandoned may have left
         made: Frames | None = self._states.load_uplink(task.round, task.exchange)
         if made is None:
             try:
@@ -263,19 +264,24 @@ class Trainer:
         Raises:
             TaskAbandonedError: another command waits.
         """
-        is_told = False
         while True:
             try:
                 write()
-                return
+                return self._hold("")
             except OSError as error:
                 if error.errno not in _FULL:
                     raise
-                if not is_told:
+                if not self._is_held:
                     self._tell([f"{error.strerror}: {error.filename}; this task waits for space there"])
-                is_told = True
+                    self._hold(f"space on its disk ({error.strerror})")
             if self._pipe.has_message(SPACE_AGAIN_S):
                 raise TaskAbandonedError
+
+    def _hold(self, waits_for: str) -> None:
+        """Tell the daemon what the task at hand waits for, nothing if it goes on."""
+        if bool(waits_for) != self._is_held:
+            self._is_held = bool(waits_for)
+            self._pipe.send(encode(commands.Waits(waits_for)))
 
     def _noise_secret(self, spec: RunSpec, settings: ClientConfig) -> bytes:
         """Return what the noise of this run follows from, if it adds any."""

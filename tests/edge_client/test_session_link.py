@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from edge_client.link import JOIN_S, Link
+from edge_client.link import JOIN_S, MAX_BROKEN_OFF, NO_WELCOME, Link
 from edge_client.reconnect import MAX_DELAY_S
-from edge_client.session import MAX_BROKEN_OFF, NO_WELCOME, Session
+from edge_client.session import Session
 from edge_client.session_events import (
     CloseLink,
     DropUplink,

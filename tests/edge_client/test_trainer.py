@@ -211,7 +211,8 @@ def mean_task(spec: RunSpec, round: int) -> Frames:
 def test_a_task_waits_for_space_on_the_disk(tmp_path: Path, full: list[int]) -> None:
     spec = spec_of("method.name=tests.models.faulty_method:METHOD")
     own = ("data.source=npz", save(tmp_path / "mine.npz", 10))
-    _, note, update = started(tmp_path, spec, *own, tasks=[mean_task(spec, 1)])
+    _, note, *waits, update = started(tmp_path, spec, *own, tasks=[mean_task(spec, 1)])
+    assert waits == [commands.Waits("space on its disk (No space left on device)"), commands.Waits("")]
     assert isinstance(note, commands.Note)
     assert re.fullmatch(r"No space left on device: .*round_samples.safetensors; this task waits .*", note.text)
     assert isinstance(update, Update)
@@ -225,3 +226,4 @@ def test_but_no_longer_than_until_the_next_one(tmp_path: Path, full: list[int]) 
     tasks = [mean_task(spec, 1), mean_task(spec, 2)]
     told = started(tmp_path, spec, *own, tasks=tasks)
     assert [message.round for message in told if isinstance(message, Update)] == [2]
+    assert [bool(message.waits_for) for message in told if isinstance(message, commands.Waits)] == [True, False]
