@@ -1,7 +1,17 @@
-"""`python -m coordinator` is `coordinator`."""
+"""`coordinator`, and `python -m coordinator`: signals end it in order before anything else is imported."""
 
 import sys
 
-from coordinator.cli import main
+from wire.sockets.early import leave_on_signals
 
-sys.exit(main())
+
+def main() -> int:
+    """Run the command and return its `ExitCode`."""
+    leave_on_signals()
+    from coordinator.cli import main
+
+    return main()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -6,6 +6,7 @@ set -eu
 
 prefix=/opt/protoedge settings=/etc/protoedge state=/var/lib/protoedge units=/etc/systemd/system
 account=protoedge
+known_extras='train onnx report dashboard ray nvml privacy bench'
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 
 usage() {
@@ -19,7 +20,7 @@ usage: install.sh coordinator [OPTION]...
   PUBLIC_KEY  what the installation of the coordinator printed
 
   --index N     which part of the run's own data the device has (default: 0, or what its settings say)
-  --extras E    optional parts, separated by commas: train, onnx, report, dashboard, privacy, nvml
+  --extras E    optional parts, separated by commas, of: $known_extras
   --from WHAT   a wheel, or a folder of the sources (default: the one that this script is in)
   --purge       remove settings, keys and runs as well
 EOF
@@ -104,6 +105,14 @@ write_settings() {
     mv "$file.new" "$file"
 }
 
+# Whether settings say which part of the run's data the device has, or have data of the device's own.
+has_part() {
+    grep -q '^[[:space:]]*index[[:space:]]*=' "$1" || {
+        source=$(sed -n 's|^[[:space:]]*source[[:space:]]*=[[:space:]]*||p' "$1")
+        [ -n "$source" ] && ! has_form "[\"']run[\"'].*" "$source"
+    }
+}
+
 make_service() {
     install -m 644 "$here/systemd/protoedge-$role.service" "$units"
     if ! command -v systemctl >/dev/null; then
@@ -137,6 +146,8 @@ install_client() {
     file=$settings/client.toml
     set -- id "\"$id\"" address "\"$address\"" public_key "\"$public_key\""
     if [ -s "$file" ]; then
+        [ -n "$index" ] || has_part "$file" ||
+            fail "$file: expected one line with index = N, which part of the run's data the device has: write it there, and run this again"
         [ -z "$index" ] || set -- "$@" index "$index"
         write_settings "$file" "$file" "$@"
     else
@@ -179,12 +190,31 @@ parse_options() {
     while [ $# -gt 0 ]; do
         [ $# -ge 2 ] || usage
         case $1 in
-            --index) index=$2 ;;
+            --index)
+                [ "$role" = client ] || refuse "--index: only a client has a part of the run's data"
+                index=$2
+                has_form 0 "$index" || has_form '[1-9][0-9]\{0,8\}' "$index" ||
+                    refuse "--index: expected 0, 1, 2 ..., got '$index'"
+                ;;
             --extras) extras=$2 ;;
-            --from) from=$(realpath -- "$2") ;;
+            --from) from=$2 ;;
             *) usage ;;
         esac
         shift 2
+    done
+    check_package
+}
+
+# Refuses what pip would not install, or install without a part that it does not know.
+check_package() {
+    [ -f "$from/pyproject.toml" ] || { [ -f "$from" ] && has_form '.*\.whl' "$from"; } ||
+        refuse "--from: expected a wheel, or a folder of the sources, got '$from'"
+    from=$(realpath -- "$from")
+    for extra in $(printf '%s' "$extras" | tr , ' '); do
+        case " $known_extras " in
+            *" $extra "*) ;;
+            *) refuse "--extras: expected parts of '$known_extras', got '$extra'" ;;
+        esac
     done
 }
 
@@ -197,8 +227,6 @@ check_client() {
         refuse "ADDRESS: expected host:port, such as 192.168.1.10:7071, got '$address'"
     { has_form '[0-9a-f]\{64\}' "$public_key" && ! has_form '0*' "$public_key"; } ||
         refuse "PUBLIC_KEY: expected the 64 characters that 'coordinator keys init' prints on the server, got '$public_key'"
-    [ -z "$index" ] || has_form 0 "$index" || has_form '[1-9][0-9]\{0,8\}' "$index" ||
-        refuse "--index: expected 0, 1, 2 ..., got '$index'"
 }
 
 main() {
@@ -213,7 +241,10 @@ main() {
             parse_options "$@"
             check_client
             ;;
-        --uninstall) case ${1:-} in '' | --purge) ;; *) usage ;; esac ;;
+        --uninstall)
+            [ $# -le 1 ] || usage
+            case ${1:-} in '' | --purge) ;; *) usage ;; esac
+            ;;
         *) usage ;;
     esac
     [ "$(id -u)" -eq 0 ] || fail "expected to be run as root: sudo $0 ..."

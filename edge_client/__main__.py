@@ -1,7 +1,17 @@
-"""`python -m edge_client` is `edge-client`."""
+"""`edge-client`, and `python -m edge_client`: signals end it in order before anything else is imported."""
 
 import sys
 
-from edge_client.cli import main
+from wire.sockets.early import PAUSES, leave_on_signals
 
-sys.exit(main())
+
+def main() -> int:
+    """Run the command and return its `ExitCode`."""
+    leave_on_signals(PAUSES)
+    from edge_client.cli import main
+
+    return main()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -21,7 +21,7 @@ from edge_client.announcement import announcement
 from edge_client.config import ClientConfig
 from edge_client.device import profile
 from edge_client.keys import Keys
-from edge_client.leftovers import constants_left, prune
+from edge_client.leftovers import prune_constants
 from edge_client.limits import limit, told_of_lack
 from edge_client.link import Link
 from edge_client.local_state import Acquaintance, client_folder, held_digests, lock_folder
@@ -184,8 +184,7 @@ class ClientApp:
         self._watch(self._looking_up)
         version = (PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor)
         if self._trainer is None:
-            keep = self._config.client
-            prune(constants_left(self._folder), keep.keep_days, keep.keep_mib, time.time())
+            prune_constants(self._folder, self._config.client, time.time())
         held = held_digests(self._folder)
         self._send(Hello(version, self._config.client.id, self._incarnation, held, self._device))
 
@@ -320,14 +319,8 @@ class ClientApp:
         self._trainer = trainer
         trainer.halt(self._session.is_halted)
         settings = msgspec.to_builtins(self._config)
-        begin = commands.Begin(
-            welcome.run,
-            welcome.spec,
-            welcome.constants,
-            welcome.max_message_bytes,
-            settings,
-            str(self._config_folder),
-        )
+        folder, limit_bytes = str(self._config_folder), welcome.max_message_bytes
+        begin = commands.Begin(welcome.run, welcome.spec, welcome.constants, limit_bytes, settings, folder)
         trainer.send(encode(begin))
         self._watch(self._loop.create_task(self._start(older, trainer)))
         return trainer
@@ -379,6 +372,8 @@ class ClientApp:
             self._feed(session.Prepared(message, now))
         elif isinstance(message, commands.Note):
             say(f"{self._config.client.id}: {message.text}")
+        elif isinstance(message, commands.Waits):
+            self._feed(session.Held(message.waits_for, now))
         elif isinstance(message, commands.Failed):
             self._feed(session.TrainerFailed(message.reason, ExitCode(message.code), now))
 

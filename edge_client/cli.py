@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING
 
 from wire.exit_codes import ExitCode
 from wire.sockets.command import add_version, run_command
+from wire.sockets.early import PAUSES
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
-
-PAUSES = ("SIGUSR1", "SIGUSR2")
-"""The signals that pause a client; one that comes before it can be paused ends nothing."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,7 +1,7 @@
 """What a client daemon and its trainer say to each other through their pipe, beside the network's own messages.
 
 The daemon sends `Begin`, the run's missing constants as they came from the coordinator, then tasks as they came. The
-trainer answers with `Ready`, `Progress` and `Update` as they will go out, or with `Note` and `Failed`.
+trainer answers with `Ready`, `Progress` and `Update` as they will go out, or with `Note`, `Waits` and `Failed`.
 """
 
 from __future__ import annotations
@@ -38,5 +38,12 @@ class Note(Message, frozen=True, array_like=True):
     text: str
 
 
-COMMANDS: dict[int, type[Message]] = {**NETWORK, Begin.tag: Begin, Failed.tag: Failed, Note.tag: Note}
+class Waits(Message, frozen=True, array_like=True):
+    """The task at hand waits for something, or for nothing any more where the text is empty."""
+
+    tag: ClassVar[int] = 83
+    waits_for: str
+
+
+COMMANDS: dict[int, type[Message]] = {**NETWORK, **{kind.tag: kind for kind in (Begin, Failed, Note, Waits)}}
 """Every message of the trainer's pipe by its tag."""

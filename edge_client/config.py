@@ -212,6 +212,8 @@ def _check_schedule(schedule: ScheduleSection, where: str) -> None:
         if read_window(window) is None:
             raise refusal(where, "schedule.windows", window, "two times of day that differ, such as 22:00-06:00")
     try:
-        shlex.split(schedule.hook)
+        words = shlex.split(schedule.hook)
     except ValueError as error:
         raise refusal(where, "schedule.hook", schedule.hook, f"a command line ({error})") from None
+    if schedule.hook and not (words and words[0]):
+        raise refusal(where, "schedule.hook", schedule.hook, "a command line, or nothing for none")

@@ -30,7 +30,8 @@ def check_consent(spec: RunSpec, settings: ClientConfig, net: str) -> None:
 
 def _check_code(spec: RunSpec, settings: ClientConfig, net: str) -> None:
     allowed = settings.client.plugins
-    for name in (spec.method, spec.data.dataset, spec.data.partition, net):
+    of_data = (spec.data.dataset, spec.data.partition) if settings.data.source == "run" else ()
+    for name in (spec.method, *of_data, net):
         if ":" in name and name not in allowed:
             wants = "[model] name wants" if name == settings.model.name else "the run wants"
             raise ConfigError(f"{wants} {name!r}, which [client] plugins = {allowed} does not allow")

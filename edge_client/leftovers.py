@@ -1,7 +1,7 @@
 """What earlier runs left in a client's folder: each run's states in a folder of its own, and the run constants.
 
 They are kept, so that a run can go on whenever it is resumed and its model be looked at, until they are too old or, the
-oldest first, too many.
+oldest first, too many. Both share one allowance.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
+from edge_client.config import ClientSection
 from edge_client.limits import MEBIBYTE
 from models.spec import ConfigError
 
@@ -45,9 +46,25 @@ def constants_left(folder: Path) -> list[Path]:
     return list((folder / "constants").glob("*"))
 
 
+def prune_runs(folder: Path, keep: ClientSection, now: float, current: Path) -> None:
+    """Remove runs until the allowance holds for all that is left; the current one stays, and so do run constants.
+
+    The coordinator goes by the constants that it was told of.
+    """
+    constants = constants_left(folder)
+    prune([*runs_left(folder), *constants], keep.keep_days, keep.keep_mib, now, {current, *constants})
+
+
+def prune_constants(folder: Path, keep: ClientSection, now: float) -> None:
+    """Remove run constants until the allowance holds for all that is left; runs stay, as any may be the next."""
+    runs = runs_left(folder)
+    prune([*runs, *constants_left(folder)], keep.keep_days, keep.keep_mib, now, runs)
+
+
 def prune(left: Iterable[Path], keep_days: float, keep_mib: float, now: float, spared: Collection[Path] = ()) -> None:
     """Remove what is older than so many days, and the oldest until the rest takes so much; spare what is in use."""
     kept_bytes = 0
+    spared = set(spared)
     for changed_at, path in sorted(((path.stat().st_mtime, path) for path in left), reverse=True):
         kept_bytes += _size_of(path)
         is_over = changed_at < now - keep_days * DAY_S or kept_bytes > keep_mib * MEBIBYTE

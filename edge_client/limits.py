@@ -47,5 +47,5 @@ def error_in_words(error: Exception, memory_mib: int) -> str:
 def told_of_lack(told: str, memory_mib: int) -> str:
     """Return the line of what an ended trainer said that is for want of memory, with the limit; "" if there is none."""
     lines = (line.strip() for line in reversed(told.splitlines()) if any(sign in line for sign in _SIGNS))
-    lack = next(lines, "")
+    lack, _, _ = next(lines, "").partition("; pip install ")  # which would not help
     return f"ran out of [limits] memory_mib = {memory_mib}: {lack}" if memory_mib and lack else ""

@@ -10,6 +10,13 @@ from wire.limits import SILENT_HEARTBEATS
 JOIN_S = 5.0
 """How long a welcome may take before the connection is tried anew."""
 
+MAX_BROKEN_OFF = 3
+"""So many handshakes in a row that the coordinator breaks off mean that it has another key, if it never let us in."""
+
+BY_NETWORK = "the network cuts it, or the coordinator, which has let this client in before, has other keys by now"
+
+NO_WELCOME = "no welcome from the coordinator (`edge-client doctor` says who listens there)"
+
 
 class Link(Enum):
     """The link to the coordinator."""

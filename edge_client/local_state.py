@@ -21,6 +21,7 @@ import numpy as np
 from edge_client.config import ClientConfig
 from models.spec import ConfigError
 from wire.sockets.keys import OTHERS, KeyFileError, see_barred
+from wire.sockets.new_file import write_new
 
 LOCK_WAIT_S = 5.0
 """How long to wait for a process that is about to leave a client's folder, as it does when its daemon has ended."""
@@ -69,20 +70,14 @@ def own_secret(folder: Path) -> bytes:
     """
     path = folder / "noise.secret"
     if not path.exists():
-        fresh = path.with_suffix(".new")
-        fresh.touch(0o600)
-        with fresh.open("wb") as file:
-            file.write(os.urandom(_SECRET_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
+        write_new(path, os.urandom(_SECRET_BYTES))
     try:
         see_barred(path, OTHERS, "a file that its owner alone may use", "chmod 600", exception="")
     except KeyFileError as error:
         raise ConfigError(str(error)) from None
     secret = path.read_bytes()
     if len(secret) != _SECRET_BYTES:
-        expected = f"expected {_SECRET_BYTES} bytes, got {len(secret)}; without the file a new secret is made"
+        expected = f"expected {_SECRET_BYTES} bytes, got {len(secret)}: put it back, or remove it: a new one is made"
         raise ConfigError(f"{path}: {expected}")
     return secret
 

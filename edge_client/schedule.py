@@ -80,7 +80,7 @@ class Schedule:
             hook = await asyncio.create_subprocess_exec(
                 *words, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True
             )
-        except OSError as error:
+        except (OSError, ValueError) as error:
             return f"[schedule] hook, which cannot be run: {error}"
         try:
             code = await asyncio.wait_for(hook.wait(), self._section.hook_timeout_s)

@@ -30,7 +30,7 @@ A coordinator that says `Standby` serves run after run. Its link stays UP withou
 client cannot take part in one: that is declined, and the client waits for the next (but for `once`).
 
 What the client waits for, such as a window of its schedule, keeps the trainer from a task and nothing else: the link
-stays, every ping says so, and a task that comes is taken.
+stays, every ping says so, and a task that comes is taken. A task that waits itself (`Held`) is told of in the same way.
 
 People are told of a wait when it begins, and then now and then what it is for and how long it has lasted (`waiting`).
 """
@@ -40,7 +40,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from edge_client.link import Due, Link, LinkClock
+from edge_client.link import BY_NETWORK, MAX_BROKEN_OFF, NO_WELCOME, Due, Link, LinkClock
 from edge_client.session_events import (
     CloseLink,
     DropUplink,
@@ -48,6 +48,7 @@ from edge_client.session_events import (
     Event,
     Exit,
     HaltTrainer,
+    Held,
     Instruction,
     LinkLost,
     LinkRefused,
@@ -99,13 +100,6 @@ OF_ONE_RUN = (
 )  # fmt: skip
 """Permanent refusals that say nothing of other runs."""
 
-MAX_BROKEN_OFF = 3
-"""So many handshakes in a row that the coordinator breaks off mean that it has another key, if it never let us in."""
-
-BY_NETWORK = "the network cuts it, or the coordinator, which has let this client in before, has other keys by now"
-
-NO_WELCOME = "no welcome from the coordinator (`edge-client doctor` says who listens there)"
-
 MAX_TRAINER_RESTARTS = 3
 """A trainer that dies more often than this within one task ends the client."""
 
@@ -122,7 +116,7 @@ class Session:
         self.run_id = ""
         self.task: tuple[int, int] | None = None
         self._standby: Standby | None = None
-        self.waits_for = ""
+        self.waits_for = self._held_by = ""
         self.is_halted = False
         self._ready: Ready | None = None
         self._has_changed = False
@@ -133,7 +127,7 @@ class Session:
 
         self._on_event: dict[type[Any], Callable[[Any], Iterable[Instruction]]] = {
             LinkLost: self._on_link_lost,
-            LinkRefused: self._on_link_refused,
+            LinkRefused: lambda event: [Exit(ExitCode.REFUSED, event.reason)],
             Received: self._on_received,
             Prepared: self._on_prepared,
             Progressed: self._on_progressed,
@@ -142,6 +136,7 @@ class Session:
             TrainerDied: self._on_trainer_died,
             Moved: self._on_moved,
             Permitted: self._on_permitted,
+            Held: self._on_held,
             Ticked: self._on_tick,
         }
         self._on_message: dict[type[Message], Callable[[Any, float], Iterable[Instruction]]] = {
@@ -162,6 +157,11 @@ class Session:
         return self._link.state
 
     @property
+    def _waits_for(self) -> str:
+        """What there is to wait for before the task at hand, or within it."""
+        return self.waits_for or (self._held_by if self.work is Work.WORKING else "")
+
+    @property
     def heartbeat_s(self) -> float:
         """How often the coordinator wants to hear something at present."""
         return self._link.heartbeat_s
@@ -174,7 +174,7 @@ class Session:
             self.is_halted = should_halt
             found.append(HaltTrainer(should_halt))
         is_up = self._link.state is Link.UP
-        self._wait.look((self.waits_for or self.work) if is_up else "the coordinator", event.at)
+        self._wait.look((self._waits_for or self.work) if is_up else "the coordinator", event.at)
         return found
 
     def next_wakeup(self) -> float | None:
@@ -209,11 +209,15 @@ class Session:
         found: list[Instruction] = [Say(f"waiting for {event.waits_for}" if event.waits_for else "no longer waiting")]
         return [*found, self._ping()] if self.link is Link.UP else found
 
+    def _on_held(self, event: Held) -> Iterable[Instruction]:
+        self._held_by = event.waits_for
+        return [self._ping()] if self.link is Link.UP and self.work is Work.WORKING else []
+
     def _tell_wait(self) -> list[Instruction]:
-        return [self._ping()] if self.waits_for else []
+        return [self._ping()] if self._waits_for else []
 
     def _ping(self) -> Send:
-        return Send(Ping(waits_for=self.waits_for))
+        return Send(Ping(waits_for=self._waits_for))
 
     def _on_link_lost(self, event: LinkLost) -> Iterable[Instruction]:
         if self.link is Link.DOWN:
@@ -227,9 +231,6 @@ class Session:
         return [
             Exit(ExitCode.REFUSED, f"{event.reason} {num_broken_off} times: {told}, or a network that cuts connections")
         ]
-
-    def _on_link_refused(self, event: LinkRefused) -> Iterable[Instruction]:
-        return [Exit(ExitCode.REFUSED, event.reason)]
 
     def _down(self, reason: str, at: float) -> list[Instruction]:
         """Close the link and plan the next attempt; until the next welcome people are told once of each reason."""
@@ -341,6 +342,8 @@ class Session:
             reason = f"refused by the coordinator ({refusal.code}): {refusal.reason}"
             is_of_run = refusal.code in OF_ONE_RUN
             return self._decline(ExitCode.REFUSED, reason, at) if is_of_run else [Exit(ExitCode.REFUSED, reason)]
+        if refusal.code == RefusalCode.DATA_INDEX:
+            return self._on_put_off(refusal, at)
         if refusal.code == RefusalCode.UNKNOWN_SESSION:
             if self.link is not Link.UP:
                 return []
@@ -354,6 +357,12 @@ class Session:
             self.work = Work.IDLE
             found.append(DropUplink())
         return found
+
+    def _on_put_off(self, refusal: Refusal, at: float) -> list[Instruction]:
+        """Try again after a pause: another client has our part of the data, and may be the wrong one."""
+        reason = f"the coordinator cannot let this client in now ({refusal.code}): {refusal.reason}"
+        stands = self.link is Link.UP and self._standby is not None
+        return self._decline(ExitCode.REFUSED, reason, at) if stands else self._down(reason, at)
 
     def _ends_holding(self, refusal: Refusal) -> bool:
         """Say whether this is about the held uplink and final: a duplicate is acknowledged once it is durable."""
@@ -384,7 +393,7 @@ class Session:
     def _on_trainer_died(self, event: TrainerDied) -> Iterable[Instruction]:
         if self.work is Work.NONE:
             return []
-        self._restarts += 1
+        self._restarts, self._held_by = self._restarts + 1, ""
         if self._restarts > MAX_TRAINER_RESTARTS:
             return self._decline(ExitCode.FAILED, f"the trainer died {self._restarts} times: {event.reason}", event.at)
         return [Say(f"the trainer died: {event.reason}; starting it again"), RestartTrainer()]

@@ -84,6 +84,13 @@ class Permitted(msgspec.Struct, frozen=True):
     at: float
 
 
+class Held(msgspec.Struct, frozen=True):
+    """The trainer's task waits for something, such as space on the disk, in words; "" where it goes on."""
+
+    waits_for: str
+    at: float
+
+
 class Ticked(msgspec.Struct, frozen=True):
     """Time has passed."""
 
@@ -101,6 +108,7 @@ Event = (
     | TrainerDied
     | Moved
     | Permitted
+    | Held
     | Ticked
 )
 

@@ -26,7 +26,7 @@ from edge_client.config import ClientConfig
 from edge_client.consent import check_consent
 from edge_client.data_source import open_source
 from edge_client.final_model import keep_final
-from edge_client.leftovers import prune, run_folder, runs_left
+from edge_client.leftovers import prune_runs, run_folder
 from edge_client.limits import error_in_words, told_of_lack
 from edge_client.local_state import (
     ConstantShelf,
@@ -72,6 +72,11 @@ class TaskAbandonedError(AbandonedError):
 def serve(pipe: ChildPipe) -> None:
     """Take part in the run that the first command names, until the daemon closes the pipe; say why if that fails."""
     memory_mib = 0
+
+    def fail(reason: str, code: ExitCode = ExitCode.FAILED) -> None:
+        lack = told_of_lack(reason, memory_mib)
+        pipe.send(encode(commands.Failed(lack or reason, ExitCode.FAILED if lack else code)))
+
     try:
         begin, _ = _received(pipe)
         assert isinstance(begin, commands.Begin)
@@ -85,17 +90,14 @@ def serve(pipe: ChildPipe) -> None:
     except EOFError:
         return
     except MethodError as error:
-        pipe.send(encode(commands.Failed(told_of_lack(str(error), memory_mib) or str(error), ExitCode.FAILED)))
+        fail(str(error))
         traceback.print_exc()
-    except UnfitArrayError as error:
-        pipe.send(encode(commands.Failed(str(error), ExitCode.FAILED)))
-    except (ConfigError, EncodeError) as error:
-        pipe.send(encode(commands.Failed(str(error), ExitCode.BAD_CONFIG)))
     except RecordError as error:
-        reason = f"the coordinator's downlink does not fit the method: {error}"
-        pipe.send(encode(commands.Failed(reason, ExitCode.FAILED)))
-    except CheckpointError as error:
-        pipe.send(encode(commands.Failed(str(error), ExitCode.FAILED)))
+        fail(f"the coordinator's downlink does not fit the method: {error}")
+    except (UnfitArrayError, CheckpointError) as error:
+        fail(str(error))
+    except (ConfigError, EncodeError) as error:
+        fail(str(error), ExitCode.BAD_CONFIG)
     except Exception as error:
         pipe.send(encode(commands.Failed(error_in_words(error, memory_mib), ExitCode.FAILED)))
         traceback.print_exc()
@@ -113,12 +115,12 @@ class Trainer:
         if begin.folder and begin.folder not in sys.path:
             sys.path.append(begin.folder)
         spec = device_spec(read_spec(begin.spec), settings)
-        self._pipe = pipe
+        self._pipe, self._is_held = pipe, False
         self._run = begin.run
         self._max_message_bytes = begin.max_message_bytes
         self._folder = folder = client_folder(settings)
         states = run_folder(folder, spec.run_id)
-        prune(runs_left(folder), settings.client.keep_days, settings.client.keep_mib, time.time(), {states})
+        prune_runs(folder, settings.client, time.time(), states)
         constants = load_constants(pipe, begin.constants, ConstantShelf(folder))
         self._method = method = find(spec.method)
         self._states = ClientStates(states, spec.run_id, len(method.exchanges))
@@ -155,6 +157,7 @@ class Trainer:
     def _do(self, task: Task, downlink: Payload) -> None:
         """Do one task and hand its uplink to the daemon, or the one that was made before a restart."""
         reach("task.taken")
+        self._hold("")  # which a task that was abandoned may have left
         made: Frames | None = self._states.load_uplink(task.round, task.exchange)
         if made is None:
             try:
@@ -261,19 +264,24 @@ class Trainer:
         Raises:
             TaskAbandonedError: another command waits.
         """
-        is_told = False
         while True:
             try:
                 write()
-                return
+                return self._hold("")
             except OSError as error:
                 if error.errno not in _FULL:
                     raise
-                if not is_told:
+                if not self._is_held:
                     self._tell([f"{error.strerror}: {error.filename}; this task waits for space there"])
-                is_told = True
+                    self._hold(f"space on its disk ({error.strerror})")
             if self._pipe.has_message(SPACE_AGAIN_S):
                 raise TaskAbandonedError
+
+    def _hold(self, waits_for: str) -> None:
+        """Tell the daemon what the task at hand waits for, nothing if it goes on."""
+        if bool(waits_for) != self._is_held:
+            self._is_held = bool(waits_for)
+            self._pipe.send(encode(commands.Waits(waits_for)))
 
     def _noise_secret(self, spec: RunSpec, settings: ClientConfig) -> bytes:
         """Return what the noise of this run follows from, if it adds any."""

@@ -27,6 +27,10 @@ class Guests(Protocol):
     def away(self) -> Mapping[str, str]:
         """Why each client is gone that was here."""
 
+    @property
+    def put_off(self) -> Mapping[str, str]:
+        """What each client that is not let in for now waits for."""
+
     def heard_at(self) -> Mapping[str, float]:
         """Return when each of those who are connected was last heard."""
 
@@ -73,7 +77,14 @@ def _clients(machine: Rounds, guests: Guests) -> str:
     num_loading = len(set(guests.clients) - machine.ready)
     loading = f"; {num_loading} more joined and are loading data and model" if num_loading else ""
     here = f"{len(machine.ready)}/{machine.num_needed} ({machine.needed_by})"
-    return f"waiting for clients {here}{loading}{_gone(guests.away)}"
+    return f"waiting for clients {here}{loading}{_put_off(guests.put_off)}{_gone(guests.away)}"
+
+
+def _put_off(why: Mapping[str, str]) -> str:
+    """Say who would come in if another were not here."""
+    named = [f"{client} waits for {why[client]}" for client in sorted(why)[:MAX_GONE]]
+    more = [f"{len(why) - MAX_GONE} more wait so"] if len(why) > MAX_GONE else []
+    return f"; {', '.join([*named, *more])}" if why else ""
 
 
 def _gone(away: Mapping[str, str]) -> str:

@@ -57,6 +57,7 @@ class Events(msgspec.Struct, frozen=True):
         gone: one is here no more; with the reason.
         turned_away: a client that was refused for good, by the code and in words.
         fault_of: why a client that might be let in is not, None if it is.
+        put_off: why one that might be let in later is not now, None if it is; with the time.
         undelivered: a message could not be sent to this client, `""` where none speaks by the connection.
     """
 
@@ -64,6 +65,7 @@ class Events(msgspec.Struct, frozen=True):
     gone: Callable[[Guest, str], None]
     turned_away: Callable[[str, str], None]
     fault_of: Callable[[Guest], Fault | None] = lambda guest: None
+    put_off: Callable[[Guest, float], Fault | None] = lambda guest, at: None
     undelivered: Callable[[str], None] = lambda client: None
 
 
@@ -163,6 +165,9 @@ class Foyer:
         fault = _fault_of(guest.hello, guest.arrival.owner) or self._events.fault_of(guest)
         if fault is not None:
             self.turn_away(guest.route, *fault)
+            return
+        if (reason := self._events.put_off(guest, at)) is not None:
+            self.refuse(guest.route, *reason)
             return
         self._asking[guest.route] = guest
         self._obey(self._membership.hello(guest.client, guest.route, guest.hello.incarnation, at), at)

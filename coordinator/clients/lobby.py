@@ -1,7 +1,8 @@
 """The lobby: greets clients, checks that they fit the run, and knows who is here and what each announced.
 
 Who is connected is for the foyer to say. A client takes part from its `Ready` on; one that does not fit the run is
-refused by name for good, and costs nobody else anything.
+refused by name for good, and costs nobody else anything. One whose part of the run's data another has waits outside:
+either of them may be the wrong one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from coordinator.clients import foyer
 from coordinator.clients.device import data_index
 from coordinator.clients.door import Arrival
 from coordinator.clients.foyer import Fault, Foyer, Guest
+from coordinator.clients.put_off import PutOff
 from coordinator.half import Constant
 from models.methods.api import Method
 from models.spec import RunSpec
@@ -90,8 +92,10 @@ class Lobby:
             gone=self._on_gone,
             turned_away=events.turned_away,
             fault_of=self._fault_of,
+            put_off=self._put_off_now,
             undelivered=events.undelivered,
         )
+        self._put_off = PutOff(events.note)
         self._foyer = Foyer(welcome.heartbeat_s, send, quiet_s, told)
         self._constants: list[tuple[ConstantMessage, Packed, Frames]] = []
         self._welcome_frames: Frames = []
@@ -109,6 +113,11 @@ class Lobby:
     def clients(self) -> list[str]:
         """The ids of those who are connected."""
         return sorted(self._foyer.guests)
+
+    @property
+    def put_off(self) -> Mapping[str, str]:
+        """What each client that is not let in for now waits for, in words."""
+        return self._put_off.why
 
     def heard_at(self) -> dict[str, float]:
         """Return when each of those who are connected was last heard."""
@@ -177,30 +186,31 @@ class Lobby:
     def tick(self, at: float) -> None:
         """Time has passed."""
         self._foyer.tick(at)
+        self._put_off.tick(at)
 
     def next_wakeup(self) -> float | None:
         """Return when the next `tick` is due."""
-        return self._foyer.next_wakeup()
+        times = (self._foyer.next_wakeup(), self._put_off.next_wakeup())
+        return min((time for time in times if time is not None), default=None)
 
     def _fault_of(self, guest: Guest) -> Fault | None:
         """Say what keeps a client from coming in, None if nothing does."""
         if guest.client in self._left_out:
             return RefusalCode.LEFT_OUT, self._left_out[guest.client]
-        index = data_index(guest.device)
-        if holder := self._holder_of(guest.client, index):
-            reason = f"{guest.client} and {holder} have [data] index = {index}: expected another part for each client"
-            return RefusalCode.DATA_INDEX, reason
         return None
 
-    def _holder_of(self, client: str, index: int | None) -> str:
-        """Return who else is connected and has this part of the run's data, nothing if nobody or if it is no part."""
+    def _put_off_now(self, guest: Guest, at: float) -> Fault | None:
+        """Say why a client has to wait: another one that is connected has its part of the run's data."""
+        index = data_index(guest.device)
         if index is None:
-            return ""
-        others = [guest for guest in self._foyer.guests.values() if guest.client != client]
-        return next((other.client for other in others if data_index(other.device) == index), "")
+            return None
+        others = [other for other in self._foyer.guests.values() if other.client != guest.client]
+        holder = next((other.client for other in others if data_index(other.device) == index), "")
+        return (RefusalCode.DATA_INDEX, self._put_off.add(guest.client, holder, index, at)) if holder else None
 
     def _on_came(self, guest: Guest) -> None:
         self.away.pop(guest.client, None)
+        self._put_off.came(guest.client)
         self._events.joined(guest.client, guest.route, guest.device)
         if self._open:
             self._admit(guest)

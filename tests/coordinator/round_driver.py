@@ -50,6 +50,7 @@ class Guests:
     def __init__(self, here: str = "", **away: str) -> None:
         self.clients = list(here)
         self.away = away
+        self.put_off: dict[str, str] = {}
 
     def heard_at(self) -> dict[str, float]:
         return dict.fromkeys(self.clients, 0.0)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from edge_client.config import load
+from models.settings import read_toml
 from wire.exit_codes import ExitCode
 
 ROOT = Path(__file__).parents[2]
@@ -109,6 +110,45 @@ def test_once_more_puts_right_what_is_given_and_nothing_else(folder: Path) -> No
     again = install(folder, f"client bench-01 host:7072 {OTHER_KEY} --index 3")
     assert f"{path} stays as it is" in again.stdout
     assert path.read_text().splitlines() == now
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("coordinator --index 1", "--index: only a client has a part of the run's data"),
+        (f"client a host:7071 {KEY} --index ''", "--index: expected 0, 1, 2 ..., got ''"),
+        ("coordinator --extras report,trian", "--extras: expected parts of 'train onnx "),
+        (
+            "coordinator --from /nowhere/at/all",
+            "--from: expected a wheel, or a folder of the sources, got '/nowhere/at",
+        ),
+        ("coordinator --from ''", "--from: expected a wheel, or a folder of the sources, got ''"),
+    ],
+)
+def test_what_cannot_be_installed_is_refused_by_name(arguments: str, told: str) -> None:
+    done = subprocess.run(["sh", "-c", f"sh {INSTALL} {arguments}"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (ExitCode.BAD_CONFIG, "")
+    assert f"install.sh: {told}" in done.stderr
+
+
+def test_the_parts_that_may_be_asked_for_are_those_of_the_project() -> None:
+    known = next(line for line in INSTALL.read_text().splitlines() if line.startswith("known_extras="))
+    project = read_toml(ROOT / "pyproject.toml")["project"]
+    assert known == f"known_extras='{' '.join(project['optional-dependencies'])}'"
+
+
+@pytest.mark.parametrize("source", ["", "source = 'run'\n", 'source = "run"  # index = 0\n'])
+def test_settings_that_name_no_part_of_the_run_s_data_stay_and_are_told(folder: Path, source: str) -> None:
+    path = folder / "etc" / "client.toml"
+    text = f'[client]\nid = "a"\n[coordinator]\naddress="h:1"\npublic_key = "{KEY}"\n[data]\n{source}'
+    path.write_text(text)
+    done = install(folder, f"client bench-01 host:7071 {KEY}")
+    assert done.returncode == 1
+    assert f"{path}: expected one line with index = N, which part of the run's data the device has" in done.stderr
+    assert path.read_text() == text
+    own = path.with_name("own.toml")
+    path.write_text(text.replace(source, "") + f'source = "folder"\nroot = "{own}"\n')
+    assert install(folder, f"client bench-01 host:7071 {KEY}").returncode == 0
 
 
 @pytest.mark.parametrize("index", ["", "index = 0\nindex = 1\n"])

@@ -46,7 +46,7 @@ def test_hadolint_finds_no_fault(dockerfile: str) -> None:
     assert checked.returncode == 0, checked.stdout
 
 
-@pytest.mark.parametrize("arguments", [[], ["clinet"], ["client", "bench-01"]])
+@pytest.mark.parametrize("arguments", [[], ["clinet"], ["client", "bench-01"], ["--uninstall", "--purge", "now"]])
 def test_what_cannot_be_meant_installs_nothing(arguments: list[str]) -> None:
     done = run(INSTALL, *arguments)
     assert (done.returncode, done.stdout) == (ExitCode.BAD_CONFIG, "")

@@ -80,6 +80,8 @@ def test_addresses_to_call(address: str) -> None:
             "--set [schedule]: windows = '22:00-22:00': expected two times of day that differ, such as 22:00-06:00",
         ),
         ('schedule.hook="a \'"', '--set [schedule]: hook = "a \'": expected a command line (No closing quotation)'),
+        ('schedule.hook="  "', "--set [schedule]: hook = '  ': expected a command line, or nothing for none"),
+        ("schedule.hook=\"''\"", "--set [schedule]: hook = \"''\": expected a command line, or nothing for none"),
         ("schedule.hook_every_s=0", "--set [schedule]: hook_every_s = 0: expected `float` >= 0.1"),
         (
             "schedule.hook_timeout_s=1e9",

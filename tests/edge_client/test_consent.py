@@ -86,3 +86,12 @@ def test_for_a_devices_own_samples_nothing_is_fetched() -> None:
     spec = load_run(None, ["data.dataset=CIFAR10", "data.download=true"]).spec("run", ["a", "b"])
     settings = load_client(None, ["client.id=a", "data.source=own.parts:samples", "data.root=/data"])
     assert (_own(spec, settings.data).download, _own(spec, settings.data).root) == (False, "/data")
+
+
+def test_code_for_data_that_a_device_with_its_own_never_loads_needs_no_consent() -> None:
+    run = ["data.dataset=theirs:samples", "data.partition=theirs:split"]
+    with pytest.raises(ConfigError, match=r"the run wants 'theirs:samples', which \[client\] plugins = \[\]"):
+        ask(run)
+    with pytest.raises(ConfigError, match=r"the run wants 'theirs:split', which"):
+        ask(run, 'client.plugins=["theirs:samples"]')
+    ask(run, "data.source=npz", "data.root=/data/mine.npz")

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from edge_client.leftovers import DAY_S, constants_left, prune, run_folder, runs_left
+from edge_client.config import ClientSection
+from edge_client.leftovers import DAY_S, constants_left, prune, prune_constants, prune_runs, run_folder, runs_left
 from edge_client.limits import MEBIBYTE
 from models.spec import ConfigError
 
@@ -67,6 +68,19 @@ def test_constants_are_files(tmp_path: Path) -> None:
         os.utime(path, (NOW - age_days * DAY_S,) * 2)
     prune(constants_left(tmp_path), 30, 1, NOW)
     assert [path.name for path in constants_left(tmp_path)] == ["new"]
+
+
+def test_runs_and_constants_share_one_allowance(tmp_path: Path) -> None:
+    keep, shelf = ClientSection(keep_mib=1.0), tmp_path / "constants"
+    shelf.mkdir()
+    runs = [left(tmp_path, name, age_days, mebibytes=0.4) for name, age_days in (("a", 1), ("b", 3), ("c", 5))]
+    for name, age_days in (("new", 2), ("old", 4)):
+        (shelf / name).write_bytes(bytes(round(0.4 * MEBIBYTE)))
+        os.utime(shelf / name, (NOW - age_days * DAY_S,) * 2)
+    prune_constants(tmp_path, keep, NOW)
+    assert ([path.name for path in constants_left(tmp_path)], names(tmp_path)) == (["new"], ["a", "b", "c"])
+    prune_runs(tmp_path, keep, NOW, runs[0])
+    assert ([path.name for path in constants_left(tmp_path)], names(tmp_path)) == (["new"], ["a"])
 
 
 def test_a_device_without_runs_has_none_left(tmp_path: Path) -> None:

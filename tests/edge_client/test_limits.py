@@ -62,6 +62,12 @@ def test_other_errors_have_nothing_to_do_with_it() -> None:
     assert error_in_words(RuntimeError("shapes differ"), 300) == "RuntimeError: shapes differ"
 
 
+def test_what_cannot_be_loaded_for_want_of_memory_is_not_to_be_installed() -> None:
+    cause = "[model] name = 'cnn' needs torch, which cannot be loaded: _C.so: failed to map segment from shared object"
+    told = told_of_lack(f"{cause}; pip install 'protoedge[train]'", 200)
+    assert told == f"ran out of [limits] memory_mib = 200: {cause}"
+
+
 @pytest.mark.parametrize(
     "line",
     [

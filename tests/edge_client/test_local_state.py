@@ -111,6 +111,14 @@ def test_a_client_makes_its_secret_once_and_for_itself(tmp_path: Path) -> None:
     assert own_secret(tmp_path / "other") != secret
 
 
+def test_a_secret_is_on_disk_with_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr("os.fsync", lambda descriptor: synced.append(os.readlink(f"/proc/self/fd/{descriptor}")))
+    own_secret(tmp_path)
+    assert synced[-1] == str(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["noise.secret"]
+
+
 def test_a_secret_that_lost_a_part_is_refused(tmp_path: Path) -> None:
     own_secret(tmp_path)
     (tmp_path / "noise.secret").write_bytes(b"short")

@@ -74,6 +74,7 @@ def test_paused_by_hand_it_waits_also_inside_a_window() -> None:
     ("hook", "answer"),
     [
         ("true", ""),
+        ("true \0", "[schedule] hook, which cannot be run: embedded null byte"),
         ("sh -c 'exit 3'", "[schedule] hook, which says no (exit code 3)"),
         ("/no/such/command", "[schedule] hook, which cannot be run: [Errno 2] No such file or directory"),
         ("sleep 60", "[schedule] hook, which took longer than hook_timeout_s = 0.2"),

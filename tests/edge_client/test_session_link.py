@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from edge_client.link import JOIN_S, Link
+from edge_client.link import JOIN_S, MAX_BROKEN_OFF, NO_WELCOME, Link
 from edge_client.reconnect import MAX_DELAY_S
-from edge_client.session import MAX_BROKEN_OFF, NO_WELCOME, Session
+from edge_client.session import Session
 from edge_client.session_events import (
     CloseLink,
     DropUplink,
@@ -177,6 +177,18 @@ def test_unknown_session_makes_the_client_say_hello_again_and_keeps_the_work() -
     assert client.hear(refusal("unknown_session")) == []
     assert client.session.next_wakeup() == client.at + JOIN_S
     assert client.hear(welcome())[-2:] == [SendUplink(), Send(READY)]
+
+
+def test_a_client_whose_part_of_the_data_another_has_tries_again_and_keeps_its_work() -> None:
+    client = Client().hold()
+    client.cut()
+    told = "the coordinator cannot let this client in now (data_index): for a reason"
+    for expected in ([CloseLink(), Say(f"{told}; trying again, at most every 20 s")], [CloseLink()]):
+        assert client.tick() == [OpenLink()]
+        assert client.hear(refusal("data_index")) == expected
+    assert (client.current_link(), client.current_work()) == (Link.DOWN, Work.HOLDING)
+    assert client.tick() == [OpenLink()]
+    assert SendUplink() in client.hear(welcome())
 
 
 def test_messages_that_no_session_expects_change_nothing() -> None:

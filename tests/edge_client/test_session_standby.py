@@ -7,6 +7,7 @@ import pytest
 from edge_client.link import Link
 from edge_client.session import OF_ONE_RUN
 from edge_client.session_events import (
+    CloseLink,
     DropUplink,
     EndTrainer,
     Exit,
@@ -101,6 +102,15 @@ def test_a_refusal_that_is_of_one_run_alone_is_taken_as_such(code: str) -> None:
     found = at_work().hear(refusal(code, permanent=True))
     assert found[0] == Send(Decline(RUN, f"refused by the coordinator ({code}): for a reason"))
     assert found[-2:] == LEFT
+
+
+def test_a_run_in_which_another_has_its_part_of_the_data_is_declined_and_a_coordinator_of_one_run_tried_again() -> None:
+    client, told = at_work(), "the coordinator cannot let this client in now (data_index): for a reason"
+    assert client.hear(refusal("data_index"))[0] == Send(Decline(RUN, told))
+    assert client.current_link() is Link.UP
+    client.cut()
+    client.tick()
+    assert client.hear(refusal("data_index"))[0] == CloseLink()
 
 
 @pytest.mark.parametrize("code", [RefusalCode.KEY, RefusalCode.VERSION, RefusalCode.DUPLICATE_CLIENT])

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from edge_client.link import Link
-from edge_client.session import NO_WELCOME
+from edge_client.link import NO_WELCOME, Link
 from edge_client.session_events import (
     DropUplink,
     HaltTrainer,
+    Held,
     Instruction,
     LinkLost,
     OpenLink,
@@ -56,6 +56,26 @@ def test_a_task_that_comes_meanwhile_is_taken_and_waits() -> None:
     assert client.hear(task()) == [DropUplink(), StartTask(task()), HaltTrainer(True)]
     assert client.hear(task(2)) == [DropUplink(), StartTask(task(2))]
     assert HaltTrainer(False) in wait_for(client, "")
+
+
+def test_a_task_that_waits_itself_is_told_of_and_goes_on() -> None:
+    client = Client().work()
+    assert client.feed(Held, "space") == [Send(Ping(waits_for="space"))]
+    assert client.tick() == [Send(Ping(waits_for="space"))]
+    assert come_back(client)[-1] == Send(Ping(waits_for="space"))
+    assert wait_for(client, "night")[1:] == [Send(Ping(waits_for="night")), HaltTrainer(True)]
+    assert wait_for(client, "")[1:] == [Send(Ping(waits_for="space")), HaltTrainer(False)]
+    assert client.feed(Held, "") == [Send(Ping())]
+
+
+def test_what_a_task_waited_for_is_forgotten_with_it_and_with_its_trainer() -> None:
+    client = Client().work()
+    client.feed(Held, "space")
+    client.feed(TrainerDied, "why")
+    assert client.tick() == [Send(Ping())]
+    client.feed(Held, "space")
+    client.made()
+    assert come_back(client)[-1] == Send(READY)
 
 
 def test_it_stays_connected_and_every_ping_says_what_it_waits_for() -> None:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import msgspec
 import numpy as np
@@ -173,6 +173,21 @@ def test_a_value_that_cannot_travel_is_the_methods_fault_and_no_settings(tmp_pat
     assert told[-1] == commands.Failed(reason, ExitCode.FAILED)
 
 
+@pytest.mark.parametrize(("limit", "code"), [("limits.memory_mib=200", 4), ("limits.memory_mib=0", 2)])
+def test_what_cannot_be_loaded_for_want_of_memory_is_told_with_the_limit(
+    tmp_path: Path, limit: str, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cause = "the net needs torch, which cannot be loaded: _C.so: failed to map segment from shared object"
+
+    def load(*arguments: object) -> NoReturn:
+        raise ConfigError(cause)
+
+    monkeypatch.setattr("edge_client.trainer.open_source", load)
+    spec = spec_of("method.name=tests.models.faulty_method:METHOD")
+    lack = "ran out of [limits] memory_mib = 200: " if code == 4 else ""
+    assert started(tmp_path, spec, "data.index=0", limit) == [commands.Failed(f"{lack}{cause}", code)]
+
+
 @pytest.fixture
 def full(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Have the disk full for so many writes, counted down."""
@@ -196,7 +211,8 @@ def mean_task(spec: RunSpec, round: int) -> Frames:
 def test_a_task_waits_for_space_on_the_disk(tmp_path: Path, full: list[int]) -> None:
     spec = spec_of("method.name=tests.models.faulty_method:METHOD")
     own = ("data.source=npz", save(tmp_path / "mine.npz", 10))
-    _, note, update = started(tmp_path, spec, *own, tasks=[mean_task(spec, 1)])
+    _, note, *waits, update = started(tmp_path, spec, *own, tasks=[mean_task(spec, 1)])
+    assert waits == [commands.Waits("space on its disk (No space left on device)"), commands.Waits("")]
     assert isinstance(note, commands.Note)
     assert re.fullmatch(r"No space left on device: .*round_samples.safetensors; this task waits .*", note.text)
     assert isinstance(update, Update)
@@ -210,3 +226,4 @@ def test_but_no_longer_than_until_the_next_one(tmp_path: Path, full: list[int]) 
     tasks = [mean_task(spec, 1), mean_task(spec, 2)]
     told = started(tmp_path, spec, *own, tasks=tasks)
     assert [message.round for message in told if isinstance(message, Update)] == [2]
+    assert [bool(message.waits_for) for message in told if isinstance(message, commands.Waits)] == [True, False]

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
-import signal
 import sys
 from typing import TYPE_CHECKING, NoReturn, TextIO, cast
 
 from wire.exit_codes import ExitCode
+from wire.sockets.early import leave_on_signals
 from wire.sockets.lean import keep_openssl_out
 from wire.sockets.outlet import Outlet
 
@@ -35,11 +34,7 @@ def run_command(name: str, command: Callable[[], int], ignored: Sequence[str] = 
     if sys.platform == "win32":
         print(WINDOWS, file=sys.stderr)
         return ExitCode.BAD_CONFIG
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` has it
-            signal.signal(number, _leave)
-    for each in ignored:
-        signal.signal(signal.Signals[each], signal.SIG_IGN)
+    leave_on_signals(ignored)
     outlet = Outlet(sys.stderr)
     with contextlib.redirect_stderr(cast("TextIO", outlet)):
         code = _carry_out(name, command)
@@ -96,7 +91,3 @@ def _print_versions(arguments: argparse.Namespace) -> int:
         package = "(not installed)"
     print(f"protoedge {package}, protocol {PROTOCOL_VERSION}")
     return ExitCode.FINISHED
-
-
-def _leave(number: int, frame: object) -> NoReturn:
-    os._exit(ExitCode.INTERRUPTED)

@@ -6,11 +6,12 @@ config.
 
 from __future__ import annotations
 
-import os
 import re
 import stat
 from pathlib import Path
 from typing import NamedTuple
+
+from wire.sockets.new_file import write_new
 
 _KEY = re.compile("(?!0{64})[0-9a-f]{64}")
 KEY_FORM = "64 hexadecimal characters, in lower case and not all of them 0"
@@ -23,6 +24,11 @@ OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 EXCEPTION = ", or allow it with --allow-open-keys"
 """What the commands that use keys can be told."""
+
+_ANOTHER = (
+    "put it back from a backup, or remove the file and run `keys init`, which makes a new key; "
+    "the other end has to be told that one"
+)
 
 
 class KeyFileError(Exception):
@@ -62,18 +68,13 @@ def pair_of(secret: str) -> KeyPair:
 
 
 def write_secret(path: Path, secret: str) -> None:
-    """Write a secret key to a new file that its owner alone may read.
+    """Write a secret key to a new file that its owner alone may read, whole or not at all.
 
     Raises:
         KeyFileError: there is one already, or it cannot be written.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(f"{secret}\n")
-            file.flush()
-            os.fsync(file.fileno())
+        write_new(path, f"{secret}\n".encode("ascii"))
     except OSError as error:
         raise KeyFileError(f"{path}: expected to make a key file, got {error.strerror}") from None
 
@@ -94,7 +95,8 @@ def read_secret(path: Path, allow_open: bool = False) -> KeyPair:
     except OSError as error:
         raise KeyFileError(f"{path}: expected a readable key file, got {error.strerror}") from None
     if not is_key(text):
-        raise KeyFileError(f"{path}: expected a secret key, {KEY_FORM}")
+        found = "something else" if text else "an empty file"
+        raise KeyFileError(f"{path}: expected a secret key, {KEY_FORM}, got {found}; {_ANOTHER}")
     return pair_of(text)
 
 

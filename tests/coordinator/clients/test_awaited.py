@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from coordinator.clients.awaited import MAX_GONE, MAX_WHY
+from coordinator.clients.awaited import MAX_GONE, MAX_WHY, awaited
 from coordinator.round_events import Configured, FailRound, Restored
 from coordinator.round_rules import Position
 from coordinator.rounds import RETURN_S
-from tests.coordinator.round_driver import DEADLINE_S, MAX_EXCHANGE_S, Run
+from tests.coordinator.round_driver import DEADLINE_S, MAX_EXCHANGE_S, Guests, Run
 
 
 def test_clients_are_counted_and_the_wait_for_them_has_an_end() -> None:
@@ -31,6 +31,16 @@ def test_who_was_here_and_is_gone_as_the_next_round_is_to_open_is_named() -> Non
     assert run.waits_for("ab", c="silent for 10.0 s") == f"{told}, for 29 s at most"
     many = {f"client-{index}": "left" for index in range(MAX_GONE + 2)}
     assert "client-4 (left), 2 more, for" in run.waits_for("ab", **many)
+
+
+def test_who_waits_outside_for_the_part_of_another_is_named_with_whose_it_is() -> None:
+    run, guests = Run(), Guests("a")
+    run.ready("a")
+    guests.put_off = {"b": "[data] index = 0, which a has"}
+    told = "waiting for clients 1/3 (min_available_clients); b waits for [data] index = 0, which a has"
+    assert awaited(run.rounds, guests).what == told
+    guests.put_off |= {f"c{index}": "..." for index in range(MAX_GONE)}
+    assert awaited(run.rounds, guests).what.endswith(", c3 waits for ..., 1 more wait so")
 
 
 def test_below_the_quorum_the_deadline_may_be_put_off() -> None:

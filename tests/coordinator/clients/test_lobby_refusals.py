@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from coordinator.clients.membership import PROBE_S
+from coordinator.clients.put_off import FORGOTTEN_S
 from tests.coordinator.hall import MASKS, Hall, refusal
 from wire.messages import Constant, Goodbye, Ping, Pong, Welcome
 from wire.version import PROTOCOL_VERSION
@@ -58,15 +59,36 @@ def test_another_label_map_is_refused_with_what_was_expected_and_came(changes: d
     assert refusal(Hall().join("a", **changes)) == ("label_map", text, True)
 
 
-def test_two_clients_with_one_part_of_the_data_are_refused_but_not_one_that_takes_the_place_of_another() -> None:
+def test_of_two_clients_with_one_part_of_the_data_the_second_waits_but_not_one_that_takes_the_place_of_another() -> (
+    None
+):
     hall, part = Hall(), {"data_index": 0}
     hall.hello("a", b"1", device=part)
     text = "b and a have [data] index = 0: expected another part for each client"
-    assert refusal(hall.hello("b", b"2", device=part)) == ("data_index", text, True)
+    for _ in range(2):
+        assert refusal(hall.hello("b", b"2", device=part)) == ("data_index", text, False)
+    assert hall.notes == ["a joined", f"{text}; b comes in once a has left: correct whichever is wrong"]
+    assert (hall.turned_away, hall.lobby.put_off) == ([], {"b": "[data] index = 0, which a has"})
     assert isinstance(hall.hello("b", b"2", device={"data_index": 1})[0], Welcome)
     assert isinstance(hall.hello("a", b"1", device=part)[0], Welcome)
+    assert hall.lobby.put_off == {}
     hall.take(b"1", Goodbye("finished"))
     assert isinstance(hall.hello("c", b"3", device=part)[0], Welcome)
+
+
+def test_a_client_that_was_put_off_and_asks_no_more_is_forgotten() -> None:
+    hall, part = Hall(), {"data_index": 0}
+    hall.hello("a", b"1", device=part)
+    hall.hello("b", b"2", device=part)
+    for hall.at in (50.0, 100.0):
+        hall.take(b"1", Ping())
+        hall.hello("b", b"2", device=part)
+        hall.lobby.tick(hall.at)
+        assert list(hall.lobby.put_off) == ["b"]
+    hall.take(b"1", Goodbye("finished"))
+    assert hall.lobby.next_wakeup() == 100.0 + FORGOTTEN_S
+    hall.lobby.tick(100.0 + FORGOTTEN_S)
+    assert (hall.lobby.put_off, hall.lobby.next_wakeup()) == ({}, None)
 
 
 def test_what_a_refused_duplicate_says_is_not_taken_for_the_words_of_the_client_that_is_here() -> None:

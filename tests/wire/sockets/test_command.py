@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from models.settings import read_toml
 from wire.exit_codes import ExitCode
 from wire.sockets.command import WINDOWS, run_command
 
@@ -23,6 +24,30 @@ for name in ("SIGUSR1", "SIGUSR2", "SIGKILL", "SIGSTOP", "SIGCONT"):
 from {package}.cli import main
 sys.exit(main(["--version"]))
 """
+
+
+WHILE_IMPORTING = """
+import os, signal, sys, types
+cli = types.ModuleType("{package}.cli")
+cli.main = lambda: os.kill(os.getpid(), signal.{name})
+sys.modules[cli.__name__] = cli
+from {package}.__main__ import main
+main()
+sys.exit("went on")
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("package", ["coordinator", "edge_client"])
+def test_a_signal_that_comes_before_the_command_is_imported_ends_it_quietly(package: str, name: str) -> None:
+    script = WHILE_IMPORTING.format(package=package, name=name)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (ExitCode.INTERRUPTED, "", "")
+
+
+def test_the_installed_commands_begin_so() -> None:
+    scripts = read_toml(Path(__file__).parents[3] / "pyproject.toml")["project"]["scripts"]
+    assert scripts == {"coordinator": "coordinator.__main__:main", "edge-client": "edge_client.__main__:main"}
 
 
 @pytest.mark.parametrize("package", ["coordinator", "edge_client"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -62,3 +63,26 @@ def test_a_file_with_something_else_is_refused_and_not_shown(tmp_path: Path) -> 
     with pytest.raises(KeyFileError, match="expected a secret key, 64 hexadecimal") as refused:
         read_secret(path)
     assert "pass word" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("content", "found"), [("", "an empty file"), ("ab", "something else")])
+def test_a_damaged_file_says_what_to_do(tmp_path: Path, content: str, found: str) -> None:
+    path = tmp_path / "a.secret"
+    path.touch(0o600)
+    path.write_text(content)
+    told = rf"not all of them 0, got {found}; put it back from a backup, or remove the file and run `keys"
+    with pytest.raises(KeyFileError, match=told):
+        keep_secret(path)
+
+
+def test_a_key_file_that_cannot_be_written_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = tmp_path / "a.secret"
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full)
+        with pytest.raises(KeyFileError, match=r"a\.secret: expected to make a key file, got No space left on device"):
+            keep_secret(path)
+    assert not list(tmp_path.iterdir())
+    assert keep_secret(path) == read_secret(path)
