@@ -44,6 +44,19 @@ class RoundFailedError(Exception):
     """The round cannot be aggregated (all weights are zero, say); global state and clients go back to its start."""
 
 
+def expect_finite(made: np.ndarray, round: int, what: str, advice: str) -> np.ndarray:
+    """Return what a server half has made, in float32, if it is to be the new state: numbers, whatever came.
+
+    Raises:
+        RoundFailedError: it holds others; the text says what has diverged, and what to lower.
+    """
+    with np.errstate(over="ignore"):
+        held = made.astype(np.float32, copy=False)
+    if not np.isfinite(held).all():
+        raise RoundFailedError(f"round {round}: {what} diverged; lower {advice}")
+    return held
+
+
 def any_run(spec: RunSpec, config: Any) -> None:
     """Refuse no run."""
 

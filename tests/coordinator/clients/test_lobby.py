@@ -300,7 +300,7 @@ def test_a_state_that_a_client_has_lost_is_told_of_once() -> None:
     hall.join("a")
     hall.take(b"a", ready(lost_round=4))
     hall.take(b"a", ready(lost_round=4))
-    told = [note for note in hall.notes if "lost" in note]
+    told = [note for note in hall.notes if "its state" in note]
     assert told == ["a no longer has its state of round 4; its own log says from where it goes on"]
 
 
