@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -50,6 +50,7 @@ from models.spec import (
     TasksConfig,
     TrainingConfig,
     WireConfig,
+    keys_by_table,
     nearest,
     read_section,
 )
@@ -247,7 +248,7 @@ def read(of_file: Tables, settings: Sequence[str], where: str) -> RunConfig:
     """
     tables = _without_other_methods_keys(of_file, settings)
     check_owner(tables, RunConfig.__struct_fields__, where)
-    config = read_section(RunConfig, tables, where)
+    config = read_section(RunConfig, tables, where, _keys_of_method(tables))
     _check_places(config, where)
     _check_parts(config, where)
     config = msgspec.structs.replace(config, round=_read_round(config, tables.get("round", {}), where))
@@ -261,6 +262,15 @@ def _without_other_methods_keys(of_file: Tables, settings: Sequence[str]) -> Tab
     is_other = name is not None and name != of_file.get("method", {}).get("name", methods.default().name)
     kept = {table: keys for table, keys in of_file.items() if table != "method" or not is_other}
     return apply_settings(kept, settings)
+
+
+def _keys_of_method(tables: Tables) -> dict[str, Collection[str]]:
+    """Return the keys of `[method]`, under its name; no key if there is no such method."""
+    name = tables.get("method", {}).get("name", methods.default().name)
+    try:
+        return {"method": methods.find(name).config.__struct_fields__ if isinstance(name, str) else ()}
+    except ConfigError:
+        return {}
 
 
 def _check_places(config: RunConfig, where: str) -> None:
@@ -347,7 +357,7 @@ def _read_method(config: RunConfig, where: str) -> dict[str, Any]:
     except ConfigError as error:
         raise ConfigError(f"{where} [method]: {error}") from None
     try:
-        section = methods.read_config(method, own)
+        section = methods.read_config(method, own, keys_by_table(RunConfig))
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from None
     _check_rule(config.evaluation.rule, method, where)

@@ -9,7 +9,8 @@ import msgspec
 from coordinator.config import RunConfig
 from coordinator.rounds import Rounds
 from models import methods
-from models.data import WITHOUT_FILES
+from models.data import DATASETS, WITHOUT_FILES
+from models.datasets.torchvision_names import TORCHVISION
 from models.methods.api import Method
 from models.nets import NET_KEYS, NET_NAMES
 from models.partition import PARTITION_KEYS, PARTITIONS
@@ -41,6 +42,8 @@ def _of_data(config: RunConfig) -> Iterator[str]:
     data = config.data
     if data.dataset in WITHOUT_FILES:
         yield from _set_for_nothing("data", data, ["root"], data.dataset)
+    if data.dataset in DATASETS and data.dataset not in TORCHVISION:
+        yield from _set_for_nothing("data", data, ["download"], data.dataset)
     if data.partition in PARTITIONS:
         others = _of_others(PARTITION_KEYS, [data.partition])
         yield from _set_for_nothing("data", data, others, f"partition = {data.partition!r}")

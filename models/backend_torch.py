@@ -25,7 +25,7 @@ class TorchBackend(Backend):
     def __init__(self, spec: RunSpec, method: Method, config: Any) -> None:
         super().__init__(spec, method, config)
         seeding.set_threads(spec.training.threads)
-        self.device = _pick_device(spec.training.device)
+        self.device = pick_device(spec.training.device)
         self.computed_by = f"torch, {self.device}"
 
     def build_net(self, samples: np.ndarray, client: str, shelf: NetShelf | None) -> nets.Net:
@@ -105,7 +105,12 @@ def _exported(module: nn.Module, samples: torch.Tensor, free: dict[int, Any]) ->
     return program.model_proto
 
 
-def _pick_device(device: str) -> torch.device:
+def pick_device(device: str) -> torch.device:
+    """Return the device that `[training] device` names.
+
+    Raises:
+        ConfigError: torch sees no such device here.
+    """
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if device == "cuda" and not torch.cuda.is_available():

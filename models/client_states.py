@@ -21,6 +21,10 @@ folder wherever a kill falls:
   until it is removed or replaced.
 - A dropped round may be half removed; until all of it is gone, `kept` still says to drop it.
 - A kill during a write leaves an unfinished file, which the next start removes, as it does all files of another run.
+
+A coordinator that was given an older copy of its store back says that an earlier round than the start was the last to
+count. Where rounds go back there is nothing to go back to: the start is written anew as the outcome of that round, once
+all that was ignored until then is removed, and from there all is as above.
 """
 
 from __future__ import annotations
@@ -45,8 +49,8 @@ class ClientStates:
     """The states and uplinks of one client in one run, in a folder or, for `folder=None`, in memory.
 
     Attributes:
-        lack: in words, that the state which the last `begin` returned is not the one to go on from, as that is gone;
-            "" where it is. Of a client that holds no state it says nothing.
+        lack: in words, that the state which the last `begin` returned is not the one to go on from, as that is gone or
+            was never made; "" where it is. Of a client that holds no state it says nothing.
     """
 
     def __init__(self, folder: Path | None, run: str, num_exchanges: int = 1, durable: bool = True) -> None:
@@ -83,7 +87,10 @@ class ClientStates:
             self._close_round(held, kept)
             held = []
         earlier = [name for name in held if self._exchange_of(name) < exchange]
-        self.lack = self._lack(round, exchange, kept, earlier)
+        last = kept if exchange >= self._num_exchanges else min(kept, round - 1)
+        self.lack = (
+            self._adopt(last, held) if self._start_round() > last else self._lack(round, exchange, kept, earlier)
+        )
         self._remove(held[len(earlier) :])
         return self._store.get(earlier[-1] if earlier else _START)
 
@@ -106,6 +113,15 @@ class ClientStates:
         assert arrays is not None
         return [arrays[str(index)].tobytes() for index in range(len(arrays))]
 
+    def _adopt(self, last: int, held: Sequence[str]) -> str:
+        """Take a start state that is ahead of the coordinator for the outcome of the last round that it counts."""
+        start, arrays = self._start_round(), self._store.get(_START)
+        assert arrays is not None
+        self._remove([name for name in self._states() if name not in held])
+        self._store.put(_START, arrays, self._metadata(last, self._num_exchanges - 1))
+        told = _expected(f"after round {last}", f"after round {start}")
+        return f"the coordinator's store is older than this client: {told}"
+
     def _lack(self, round: int, exchange: int, kept: int, earlier: Sequence[str]) -> str:
         if kept == round and exchange < self._num_exchanges:
             expected = f"after exchange {exchange - 1} of round {kept}"
@@ -120,8 +136,7 @@ class ClientStates:
             found = f"after round {start}"
         if found == expected:
             return ""
-        goes_on = f"the one {found}, and goes on from that" if found else "none, and begins anew"
-        return f"expected to find its state {expected}, found {goes_on}"
+        return _expected(expected, found)
 
     def _start_round(self) -> int:
         """Return the round whose outcome is the start state, 0 for the initial state."""
@@ -130,15 +145,18 @@ class ClientStates:
     def _held(self) -> list[str]:
         """Return the states of the current round, first exchange first."""
         start = self._start_round()
-        names = [name for name in self._store.metadata if name.startswith("current-")]
-        return sorted((name for name in names if self._round_of(name) > start), key=self._exchange_of)
+        return sorted((name for name in self._states() if self._round_of(name) > start), key=self._exchange_of)
+
+    def _states(self) -> list[str]:
+        """Return the states after an exchange, those that are ignored too."""
+        return [name for name in self._store.metadata if name.startswith("current-")]
 
     def _close_round(self, held: list[str], kept: int) -> None:
         is_whole = self._exchange_of(held[-1]) == self._num_exchanges - 1
         if kept == self._round_of(held[-1]) and is_whole:
             self._remove_uplinks(0)
             self._store.rename(held[-1], _START)
-        self._remove([name for name in self._store.metadata if name.startswith("current-")])
+        self._remove(self._states())
 
     def _remove(self, names: list[str]) -> None:
         """Remove states, each after the uplinks that build on it."""
@@ -159,6 +177,11 @@ class ClientStates:
 
     def _exchange_of(self, name: str) -> int:
         return int(self._store.metadata[name]["exchange"])
+
+
+def _expected(expected: str, found: str) -> str:
+    goes_on = f"the one {found}, and goes on from that" if found else "none, and begins anew"
+    return f"expected to find its state {expected}, found {goes_on}"
 
 
 def drop_states(folder: Path) -> None:

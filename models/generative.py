@@ -136,19 +136,8 @@ def _pieces(array: np.ndarray) -> list[np.ndarray]:
     return [array[begin : begin + _ROWS_AT_A_TIME] for begin in range(0, len(array), _ROWS_AT_A_TIME)]
 
 
-class Rebalancing(NamedTuple):
-    """How a head is trained on drawn features: SGD whose rate falls to 0 along a cosine, epoch by epoch."""
-
-    epochs: int
-    lr: float
-    momentum: float
-    batch_size: int
-    logit_norm: float = 0.0
-    """Above 0, logits are divided by their norm and by this."""
-
-
 class RebalancingConfig(Section, frozen=True):
-    """Settings of a method whose server half rebalances a head."""
+    """How a server half rebalances a head: by SGD on drawn features, its rate falling to 0 along a cosine by epochs."""
 
     rebalance_epochs: NotNegative = 5
     rebalance_lr: PositiveReal = 0.01
@@ -162,17 +151,6 @@ class RebalancingConfig(Section, frozen=True):
     """Omega of Eq. (6)."""
     logit_norm: NotNegativeReal = 0.0
     """Above 0, the loss of Eq. (7) is taken over logits divided by their norm and by this."""
-
-    @property
-    def rebalancing(self) -> Rebalancing:
-        """How a head is trained."""
-        return Rebalancing(
-            self.rebalance_epochs,
-            self.rebalance_lr,
-            self.rebalance_momentum,
-            self.rebalance_batch_size,
-            self.logit_norm,
-        )
 
 
 def rebalance_rows(
@@ -199,29 +177,30 @@ def rebalance_rows(
         return features_BD, np.searchsorted(mixture.classes, labels_B)
 
     made_CH = np.array(head_CH, np.float32)
-    made_CH[mixture.classes], loss = rebalance(made_CH[mixture.classes], draw, config.rebalancing)
+    made_CH[mixture.classes], loss = rebalance(made_CH[mixture.classes], draw, config)
     return made_CH, loss
 
 
 def rebalance(
-    head_CH: np.ndarray, draw: Callable[[int], tuple[np.ndarray, np.ndarray]], how: Rebalancing
+    head_CH: np.ndarray, draw: Callable[[int], tuple[np.ndarray, np.ndarray]], config: RebalancingConfig
 ) -> tuple[np.ndarray, float]:
     """Train a linear head by cross-entropy on features that are drawn anew for each epoch.
 
     Args:
         head_CH: a row of weights, then the bias, for each class.
         draw: returns the features [B, D] and the rows of their classes [B] of an epoch, from 0.
-        how: the training.
+        config: how.
 
     Returns:
         The new head, float32, and the mean loss of the last epoch, NaN without any.
     """
     head_CH = np.array(head_CH, np.float32)
-    optimizer = Sgd(how.lr, how.momentum)
+    optimizer, num_epochs = Sgd(config.rebalance_lr, config.rebalance_momentum), config.rebalance_epochs
     loss = float("nan")
-    for epoch in range(how.epochs):
-        optimizer.lr = how.lr * (1 + math.cos(math.pi * epoch / how.epochs)) / 2
-        losses = [_step(head_CH, optimizer, *batch, how.logit_norm) for batch in _batches(*draw(epoch), how.batch_size)]
+    for epoch in range(num_epochs):
+        optimizer.lr = config.rebalance_lr * (1 + math.cos(math.pi * epoch / num_epochs)) / 2
+        batches = _batches(*draw(epoch), config.rebalance_batch_size)
+        losses = [_step(head_CH, optimizer, *batch, config.logit_norm) for batch in batches]
         loss = sum(losses) / len(losses)
     return head_CH, loss
 

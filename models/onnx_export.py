@@ -6,6 +6,7 @@ of, and what samples look like. Needs the package `onnx`, and for int8 files onn
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from models.checkpoint import TEMPORARY_SUFFIX
 from models.linear_rules import LinearRule
 from models.spec import ConfigError
 
@@ -68,7 +70,11 @@ def append_affine(graph: Any, source: str, output: str, weight: np.ndarray, bias
 
 
 def quantize(path: Path, out: Path, samples: np.ndarray) -> None:
-    """Write a model with the extractor's weights and activations in int8, their ranges taken from these samples."""
+    """Write a model with the extractor's weights and activations in int8, their ranges taken from these samples.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
     onnx = require_onnx()
     from onnxruntime.quantization import CalibrationDataReader, QuantType, quant_pre_process, quantize_static
 
@@ -87,10 +93,12 @@ def quantize(path: Path, out: Path, samples: np.ndarray) -> None:
 
     rules = [layer.name for layer in graph.graph.node if layer.name.startswith(_inner(""))]
     kinds = {"weight_type": QuantType.QInt8, "activation_type": QuantType.QUInt8, "per_channel": True}
-    quant_pre_process(str(path), str(out), skip_optimization=True, skip_symbolic_shape=True)
-    quantize_static(str(out), str(out), Reader(), nodes_to_exclude=rules, **kinds)
+    with _draft_of(out) as draft:
+        quant_pre_process(str(path), str(draft), skip_optimization=True, skip_symbolic_shape=True)
+        quantize_static(str(draft), str(draft), Reader(), nodes_to_exclude=rules, **kinds)
+        made = onnx.load(str(draft))
     (text,) = (entry.value for entry in graph.metadata_props if entry.key == METADATA_KEY)
-    _save(out, onnx.load(str(out)), text)
+    _save(out, made, text)
 
 
 def require_onnx() -> Any:
@@ -113,10 +121,26 @@ def _save(path: Path, graph: Any, text: str) -> None:
     graph.metadata_props.extend(kept)
     graph.metadata_props.add(key=METADATA_KEY, value=text)
     onnx.checker.check_model(graph)
+    with _draft_of(path) as draft:
+        draft.write_bytes(graph.SerializeToString())
+        draft.replace(path)
+
+
+@contextlib.contextmanager
+def _draft_of(path: Path) -> Iterator[Path]:
+    """Yield a file beside this one to write to, which is gone afterwards, so that this one is never half written.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    draft = path.with_name(path.name + TEMPORARY_SUFFIX)
     try:
-        path.write_bytes(graph.SerializeToString())
+        yield draft
     except OSError as error:
         raise ConfigError(f"{path}: expected a file to write a model to: {error.strerror}") from None
+    finally:
+        with contextlib.suppress(OSError):
+            draft.unlink()
 
 
 def _inner(name: str) -> str:

@@ -11,7 +11,7 @@ from models.linear_rules import rows_at_a_time
 from models.methods.api import Client
 from models.methods.faults import MethodError, expect
 from models.nets.net import feature_batches
-from models.prototypes import local_prototypes, nearest_class
+from models.prototypes import nearest_class
 
 
 def predictions(client: Client, x: torch.Tensor, rules: Sequence[str]) -> dict[str, torch.Tensor]:
@@ -40,7 +40,6 @@ def _predict(client: Client, rule: str, features_BD: torch.Tensor) -> torch.Tens
 
 def _by_local_prototype(client: Client, features_BD: torch.Tensor) -> torch.Tensor:
     """Predict the nearest local prototype, among the classes that the client holds."""
-    context, device = client.context, features_BD.device
-    means = local_prototypes(context.net, context.train_x, context.train_y, client.spec.num_classes)
+    means, device = client.local_prototypes(), features_BD.device
     prototypes_CD = torch.from_numpy(means.prototypes_CD).to(device)
     return nearest_class(features_BD, prototypes_CD, torch.from_numpy(means.classes).to(device))

@@ -27,6 +27,8 @@ from models.settings import read_tables, source_of
 from models.spec import ConfigError, DataConfig, ModelConfig, Section, TrainingConfig, read_section
 
 if TYPE_CHECKING:
+    import torch
+
     from models.nets import Net
 
 
@@ -44,20 +46,19 @@ def pretrain(settings: Pretraining, out: Path, seed: int = 0, tell: Callable[[st
     Raises:
         ConfigError: the data set or the net cannot be had.
     """
+    from models.backend_torch import pick_device
     from models.evaluation import evaluate
 
+    device = pick_device(settings.training.device)
     dataset = load_dataset(settings.data)
     seeding.set_threads(settings.training.threads)
     seeding.seed_torch(seed, "pretraining")
     train, test = _rows(dataset)
-    net = _build(dataset, settings.model)
+    net = _build(dataset, settings.model).to(device)
     client = PlainClient(None, None)  # type: ignore[arg-type]
-    client.start(_context(net, dataset, train))
-    once = msgspec.structs.replace(settings.training, local_epochs=1)
-    for epoch in range(1, settings.training.local_epochs + 1):
-        loss = _train_once(client, once, seeding.derive(seed, "pretraining", epoch))
-        tell(f"epoch {epoch} of {settings.training.local_epochs}: loss {loss:.4f}")
-    held = _context(net, dataset, test)
+    client.start(_context(net, dataset, train, device))
+    _train(client, settings.training, seed, tell)
+    held = _context(net, dataset, test, device)
     accuracy = evaluate(client, held.train_x, held.train_y.cpu().numpy(), ["head"])["head"] / len(test)
     write_backbone(out, nets.net_arrays(net))
     tell(f"accuracy {accuracy:.4f} on {len(test)} samples; wrote {out}")
@@ -99,20 +100,24 @@ def _build(dataset: Dataset, model: ModelConfig) -> Net:
     return nets.build_net(model.name, shape, model.feature_dim, len(dataset.classes), dtype=dtype, **model.settings())
 
 
-def _context(net: Net, dataset: Dataset, rows: np.ndarray) -> ClientContext:
+def _context(net: Net, dataset: Dataset, rows: np.ndarray, device: torch.device) -> ClientContext:
     import torch
 
     part = dataset.take(rows)
     counts = np.bincount(part.y, minlength=len(dataset.classes))
-    return ClientContext(
-        "pretraining", net, torch.device("cpu"), torch.from_numpy(part.x), torch.from_numpy(part.y), counts
-    )
+    x, y = torch.from_numpy(part.x).to(device), torch.from_numpy(part.y).to(device)
+    return ClientContext("pretraining", net, device, x, y, counts)
 
 
-def _train_once(client: Client, training: TrainingConfig, seed: int) -> float:
-    from models.training import train
+def _train(client: Client, training: TrainingConfig, seed: int, tell: Callable[[str], None]) -> None:
+    """Train epoch by epoch, with one optimizer, and tell the loss of each."""
+    from models.training import make_optimizer, train
 
-    return train(client, training, seed)
+    once = msgspec.structs.replace(training, local_epochs=1)
+    optimizer = make_optimizer(client.context.net.parameters(), training)
+    for epoch in range(1, training.local_epochs + 1):
+        loss = train(client, once, seeding.derive(seed, "pretraining", epoch), optimizer=optimizer)
+        tell(f"epoch {epoch} of {training.local_epochs}: loss {loss:.4f}")
 
 
 if __name__ == "__main__":

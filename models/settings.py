@@ -60,7 +60,7 @@ def read_toml(path: Path) -> Tables:
         ConfigError: the file cannot be read, is not TOML, has a key outside all tables, or values out of bounds.
     """
     try:
-        content = _parsed(path.read_text(encoding="utf-8"), str(path))
+        content = _parsed(path.read_text(encoding="utf-8-sig"), str(path))  # editors put a byte order mark first
     except OSError as error:
         raise ConfigError(f"{path}: expected a readable TOML file, got {error.strerror}") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

@@ -232,26 +232,49 @@ class RunSpec(Section, frozen=True):
                 raise ConfigError(f"[tasks] num_tasks = {self.tasks.num_tasks}: expected at most {number}, all {what}")
 
 
-def read_section(kind: type[StructT], table: Mapping[str, Any], where: str) -> StructT:
+def read_section(
+    kind: type[StructT], table: Mapping[str, Any], where: str, others: Mapping[str, Collection[str]] | None = None
+) -> StructT:
     """Convert a table to its record.
 
     Args:
         kind: the record.
         table: what was read.
         where: what to call the table in an error, such as `run.toml [round]`.
+        others: the keys of further tables, by table, among which a key may be that stands in the wrong one.
 
     Raises:
-        ConfigError: an unknown key (the nearest known one is named), a wrong type or a value out of range.
+        ConfigError: an unknown key (the nearest known one is named, and the same one of another table), a wrong type or
+            a value out of range.
     """
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    tables = {**(others or {}), **keys_by_table(kind)}
     for key, value in table.items():
         if key not in fields:
-            raise ConfigError(f"{where}: unknown key {key!r}; {nearest(key, fields)}")
-        _check_value(fields[key].type, key, value, where)
+            raise ConfigError(f"{where}: unknown key {key!r}; {_place_of(key, fields, tables)}")
+        _check_value(fields[key].type, key, value, where, tables)
     try:
         return msgspec.convert(table, kind)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{where}: {error}") from None
+
+
+def keys_by_table(kind: type[msgspec.Struct]) -> dict[str, Collection[str]]:
+    """Return the keys of each table that a record consists of."""
+    fields = msgspec.structs.fields(kind)
+    return {field.encode_name: field.type.__struct_fields__ for field in fields if _is_table(field.type)}
+
+
+def _is_table(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+def _place_of(key: str, known: Collection[str], tables: Mapping[str, Collection[str]]) -> str:
+    """Return the hint for an unknown key: what it is near to, and the same key of other tables; or all known ones."""
+    elsewhere = [f"{table}.{key}" for table, keys in tables.items() if key in keys]
+    if not elsewhere:
+        return nearest(key, known)
+    return f"did you mean {' or '.join([*map(repr, _near(key, known)), *elsewhere])}?"
 
 
 def missing_package(what_needs: str, package: str, extra: str) -> ConfigError:
@@ -272,10 +295,14 @@ def nearest(name: str, known: Collection[str]) -> str:
 
 def did_you_mean(name: str, known: Collection[str]) -> str:
     """Return the question for an unknown name that is near to a known one, "" for any other."""
+    return "".join(f"did you mean {near!r}?" for near in _near(name, known))
+
+
+def _near(name: str, known: Collection[str]) -> list[str]:
+    """Return the one name that is nearest, if there is one."""
     from difflib import get_close_matches  # memory that nobody needs whose settings are right
 
-    near = get_close_matches(name, known, n=1)
-    return f"did you mean {near[0]!r}?" if near else ""
+    return get_close_matches(name, known, n=1)
 
 
 def read_spec(table: Mapping[str, Any]) -> RunSpec:
@@ -298,10 +325,10 @@ def _choices(kind: Any, value: Any) -> str:
     )
 
 
-def _check_value(kind: Any, key: str, value: Any, where: str) -> None:
+def _check_value(kind: Any, key: str, value: Any, where: str, tables: Mapping[str, Collection[str]]) -> None:
     """Refuse a value that is not of this type, with what was expected and what came."""
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(value, Mapping):
-        read_section(kind, value, f"{where} [{key}]")
+    if _is_table(kind) and isinstance(value, Mapping):
+        read_section(kind, value, f"{where} [{key}]", tables)
         return
     try:
         msgspec.convert(value, kind)

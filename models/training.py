@@ -24,20 +24,31 @@ class Batch(NamedTuple):
     y: torch.Tensor
 
 
-def train(client: Client, config: TrainingConfig, seed: int, on_progress: Progress | None = None) -> float:
+def train(
+    client: Client,
+    config: TrainingConfig,
+    seed: int,
+    on_progress: Progress | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
+) -> float:
     """Train the client's net on its train part and return the mean loss over all steps (0.0 if there are none).
 
-    The optimiser is new. A client with fewer samples than a batch trains on what it has; one with none does nothing. A
-    batch that does not fit into the device's memory is halved until it does: the step is the same up to
-    rounding, but batch norm normalises each piece by itself.
+    The optimiser is new, unless one that goes on is given. A client with fewer samples than a batch trains on what it
+    has; one with none does nothing. A batch that does not fit into the device's memory is halved until it does: the
+    step is the same up to rounding, but batch norm normalises each piece by itself.
 
     Raises:
         TrainingDivergedError: the loss is not finite.
     """
     context = client.context
     rows_of_steps = steps(len(context.train_y), config, seed)
-    optimizer, norms = make_optimizer(context.net.parameters(), config), batch_norms(context.net)
-    stepping = _Stepping(client, optimizer, norms, config.batch_size + 1, config.clip_norm)
+    stepping = _Stepping(
+        client,
+        optimizer or make_optimizer(context.net.parameters(), config),
+        batch_norms(context.net),
+        config.batch_size + 1,
+        config.clip_norm,
+    )
     total = torch.zeros((), device=context.device)
     context.net.train()
     for done, rows in enumerate(rows_of_steps, start=1):

@@ -273,7 +273,7 @@ class Lobby:
     def _tell_lost(self, client: str, ready: Ready) -> None:
         before = self.announced.get(client)
         if ready.lost_round and ready.lost_round != (before.lost_round if before else 0):
-            told = f"{client} has lost its state of round {ready.lost_round}"
+            told = f"{client} no longer has its state of round {ready.lost_round}"
             self._events.note(f"{told}; its own log says from where it goes on")
 
     def _misfit(self, client: str, ready: Ready) -> Fault | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pkgutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
@@ -42,13 +42,15 @@ def default() -> Method:
     return marked
 
 
-def read_config(method: Method, table: Mapping[str, Any]) -> Section:
-    """Read the method's own settings, strictly.
+def read_config(
+    method: Method, table: Mapping[str, Any], others: Mapping[str, Collection[str]] | None = None
+) -> Section:
+    """Read the method's own settings, strictly; `others` are the keys of a run's other tables, by table.
 
     Raises:
         ConfigError: an unknown key or a value out of range.
     """
-    return read_section(method.config, table, f"[method] of {method.name}")
+    return read_section(method.config, table, f"[method] of {method.name}", others)
 
 
 def check(spec: RunSpec) -> None:

@@ -26,7 +26,6 @@ from models.methods.exchange import Facts as Facts
 from models.methods.exchange import evaluation_of
 from models.methods.faults import expect
 from models.nets import is_frozen
-from models.prototypes import class_means
 from models.spec import ConfigError, RunSpec, Section
 from wire.payload import Record
 
@@ -36,12 +35,26 @@ if TYPE_CHECKING:
     from models.methods.numpy_client import NumpyClient
     from models.nets import Net
     from models.privacy import Release
+    from models.prototypes import LocalPrototypes
     from models.steps import Progress
     from models.training import Batch
 
 
 class RoundFailedError(Exception):
     """The round cannot be aggregated (all weights are zero, say); global state and clients go back to its start."""
+
+
+def expect_finite(made: np.ndarray, round: int, what: str, advice: str) -> np.ndarray:
+    """Return what a server half has made, in float32, if it is to be the new state: numbers, whatever came.
+
+    Raises:
+        RoundFailedError: it holds others; the text says what has diverged, and what to lower.
+    """
+    with np.errstate(over="ignore"):
+        held = made.astype(np.float32, copy=False)
+    if not np.isfinite(held).all():
+        raise RoundFailedError(f"round {round}: {what} diverged; lower {advice}")
+    return held
 
 
 def any_run(spec: RunSpec, config: Any) -> None:
@@ -323,6 +336,13 @@ class Client(ABC):
         """Return the classes of the train samples, [N]."""
         return self.context.train_y.cpu().numpy()
 
+    def local_prototypes(self) -> LocalPrototypes:
+        """Return the mean feature of each class that the client holds, with the net as it is."""
+        from models.prototypes import local_prototypes
+
+        context = self.context
+        return local_prototypes(context.net, context.train_x, context.train_y, self.spec.num_classes)
+
     def head_arrays(self) -> tuple[np.ndarray, np.ndarray]:
         """Return weights [C, D] and biases [C] of the head."""
         head = self.context.net.head
@@ -331,7 +351,7 @@ class Client(ABC):
     def linear_rules(self) -> dict[str, LinearRule]:
         """Return the accuracy rules that an exported model is to have; a method adds its own."""
         weight_CD, bias_C = self.head_arrays()
-        local = class_means(self.train_features(), self.train_labels(), self.spec.num_classes)
+        local = self.local_prototypes()
         head = LinearRule(weight_CD, bias_C, np.arange(len(bias_C)))
         return {"head": head, "local_prototype": nearest_prototype(local.prototypes_CD, local.classes)}
 

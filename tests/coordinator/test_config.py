@@ -110,6 +110,18 @@ def test_any_other_address_needs_encryption(bind: str) -> None:
     [
         ("rounds.fraction=1", "--set: unknown key 'rounds'; did you mean 'round'?"),
         ("round.fractoin=1", "--set [round]: unknown key 'fractoin'; did you mean 'fraction'?"),
+        ("round.num_rounds=3", "--set [round]: unknown key 'num_rounds'; did you mean run.num_rounds?"),
+        (
+            "round.num_clients=3",
+            "--set [round]: unknown key 'num_clients'; did you mean 'min_clients' or data.num_clients?",
+        ),
+        (
+            "wire.clip_norm=1",
+            "--set [wire]: unknown key 'clip_norm'; did you mean training.clip_norm or privacy.clip_norm?",
+        ),
+        ("data.weighting=counts", "--set [data]: unknown key 'weighting'; did you mean method.weighting?"),
+        ("method.lr=1", "--set: [method] of fedproto: unknown key 'lr'; did you mean training.lr?"),
+        ("lr.x=1", "--set: unknown key 'lr'; did you mean training.lr?"),
         ("run.xyz=1", "--set [run]: unknown key 'xyz'; known: name, seed, num_rounds, dir, store"),
         ("method.weightin=counts", "--set: [method] of fedproto: unknown key 'weightin'; did you mean 'weighting'?"),
         ("method.weighting=some", "--set: [method] of fedproto: weighting = 'some': expected 'counts' or 'uniform'"),
@@ -195,6 +207,8 @@ def test_an_error_names_the_file(tmp_path: Path) -> None:
     path = written(tmp_path, "[round]\nfractoin = 1\n")
     assert refused([], path) == "run.toml [round]: unknown key 'fractoin'; did you mean 'fraction'?"
     assert refused(["run.seed=1"], path).startswith("run.toml with --set [round]: unknown key")
+    written(tmp_path, "[data]\nmomentum = 0.5\n")
+    assert refused([], path) == "run.toml [data]: unknown key 'momentum'; did you mean training.momentum?"
 
 
 def refused(settings: list[str], path: Path | None = None) -> str:

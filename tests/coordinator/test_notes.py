@@ -13,6 +13,8 @@ from models.spec import DataConfig
     [
         ("model.weights=/x", "[model] weights = '/x': not used by cnn"),
         ("data.root=/x", "[data] root = '/x': not used by digits"),
+        ("data.download=true", "[data] download = True: not used by digits"),
+        ("data.dataset=mnist data.download=true", "[data] download = True: not used by mnist"),
         ("data.partition=iid data.alpha=0.1", "[data] alpha = 0.1: not used by partition = 'iid'"),
         ("data.classes_per_client=3", "[data] classes_per_client = 3: not used by partition = 'dirichlet'"),
         ("training.optimizer=adam training.momentum=0.5", "[training] momentum = 0.5: not used by optimizer = 'adam'"),
@@ -29,6 +31,8 @@ def test_a_setting_that_nothing_goes_by_is_told(settings: str, told: str) -> Non
     [
         "",
         "model.name=own.net:Net model.weights=/x",
+        "data.dataset=CIFAR10 data.download=true",
+        "data.dataset=own.data:load data.download=true",
         "data.partition=own.parts:split data.alpha=0.1 data.ways=5",
         "data.partition=fedgen-dirichlet data.alpha=0.1 data.ratio=0.25",
         "training.optimizer=adam training.local_steps=7",

@@ -53,6 +53,7 @@ def test_addresses_to_call(address: str) -> None:
         ("client.dir=", "--set [client]: dir = '': expected a folder"),
         ('client.plugins=["no_attribute"]', "--set [client]: plugins = 'no_attribute': expected module:attribute"),
         ('client.plugins=["a b:c"]', "--set [client]: plugins = 'a b:c': expected module:attribute"),
+        ("data.threads=1", "--set [data]: unknown key 'threads'; did you mean training.threads?"),
         ("clint.id=a", "--set: unknown key 'clint'; did you mean 'client'?"),
         ("coordinator.address=server", "--set [coordinator]: address = 'server': expected host:port, such as"),
         (

@@ -331,3 +331,63 @@ def test_a_kill_between_any_two_file_operations_changes_nothing(
             break
         num_kills += 1
     assert num_kills > 4 * NUM_ROUNDS * NUM_EXCHANGES, "each task writes two files, in two operations each"
+
+
+AHEAD = "the coordinator's store is older than this client: expected to find its state after round {}, found the one "
+
+
+def gone_back(states: ClientStates, rounds: range, num_exchanges: int = 1) -> list[str]:
+    """What is told while rounds are done that all count, each adding 1 to the state."""
+    told = []
+    for round in rounds:
+        for exchange in range(num_exchanges):
+            found = begun(states, round, exchange, kept=round if exchange else round - 1)
+            told += [states.lack] if states.lack else []
+            states.save(round, exchange, state((found or 0) + 1))
+            states.save_uplink(round, exchange, [b"uplink"])
+    return told
+
+
+@pytest.mark.parametrize("num_exchanges", [1, 2])
+@pytest.mark.parametrize("back_to", [0, 5, 8])
+def test_a_client_ahead_of_its_coordinator_goes_on_from_its_state(make: Make, num_exchanges: int, back_to: int) -> None:
+    states = make(num_exchanges)
+    assert gone_back(states, range(1, 11), num_exchanges) == []
+    told = gone_back(states, range(back_to + 1, 13), num_exchanges)
+    assert told == [AHEAD.format(back_to) + "after round 9, and goes on from that"]
+    assert begun(states, 12, num_exchanges, kept=12) == num_exchanges * (9 + 12 - back_to)
+    assert states.lack == ""
+
+
+def test_a_client_ahead_within_a_round_trains_it_from_the_state_that_it_has(make: Make) -> None:
+    states = make(num_exchanges=2)
+    gone_back(states, range(1, 4), 2)
+    states.begin(4, 0, kept=3)
+    assert begun(states, 3, 1, kept=3) == 6
+    assert states.lack == AHEAD.format(2) + "after round 3, and goes on from that"
+    states.save(3, 1, state(7))
+    assert (begun(states, 4, 0, kept=3), states.lack) == (7, "")
+
+
+def test_a_kill_while_a_state_that_is_ahead_is_taken_up_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.fsync", lambda descriptor: None)
+    executioner, killed, num_kills = Executioner(monkeypatch), True, 0
+    while killed:
+        folder, killed = tmp_path / str(num_kills), False
+        states = ClientStates(folder, RUN, num_exchanges=2)
+        gone_back(states, range(1, 4), 2)
+        monkeypatch.setattr(states, "_remove", lambda names: None)  # a kill leaves what the outcome supersedes
+        states.begin(4, 0, kept=3)
+        states, executioner.left = ClientStates(folder, RUN, num_exchanges=2), num_kills
+        try:
+            states.begin(2, 0, kept=1)
+        except Killed:
+            killed, states = True, ClientStates(folder, RUN, num_exchanges=2)
+            num_kills += 1
+        executioner.left = -1
+        assert begun(states, 2, 0, kept=1) == 6
+        assert [path.name for path in folder.iterdir()] == ["round_start.safetensors"]
+        assert gone_back(states, range(2, 4), 2) == []
+    assert num_kills == 3, "what is ignored is removed, and the state written in two operations"

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from models.generative import ClassGaussians, GenerativePrototypes, Rebalancing, rebalance
+from models.generative import ClassGaussians, GenerativePrototypes, RebalancingConfig, rebalance
 
 COUNTS = np.array([[3, 0, 9], [5, 4, 0]])
 MEANS = np.array(
@@ -107,6 +107,10 @@ def test_without_two_samples_there_are_none(x: list[list[float]], y: list[int]) 
     assert [array.shape for array in made] == [(0, 2), (0, 2), (0,), (0,)]
 
 
+def settings(epochs: int, lr: float, momentum: float, batch_size: int, logit_norm: float = 0.0) -> RebalancingConfig:
+    return RebalancingConfig(epochs, lr, momentum, batch_size, logit_norm=logit_norm)
+
+
 def draws(epoch: int) -> tuple[np.ndarray, np.ndarray]:
     random = np.random.default_rng(epoch)
     labels = random.permutation(np.arange(200) % 2)
@@ -115,7 +119,7 @@ def draws(epoch: int) -> tuple[np.ndarray, np.ndarray]:
 
 def test_a_one_sided_head_is_put_right() -> None:
     one_sided = np.array([[0.0, 0.0, 5.0], [0.0, 0.0, 0.0]], np.float32)
-    head, loss = rebalance(one_sided, draws, Rebalancing(epochs=20, lr=1.0, momentum=0.9, batch_size=20))
+    head, loss = rebalance(one_sided, draws, settings(20, 1.0, 0.9, 20))
     features, labels = draws(99)
     assert ((features @ head[:, :2].T + head[:, 2]).argmax(axis=1) == labels).mean() > 0.99
     assert loss < 0.1
@@ -124,7 +128,7 @@ def test_a_one_sided_head_is_put_right() -> None:
 
 def test_the_rate_falls_along_a_cosine() -> None:
     features, labels = draws(0)
-    how = Rebalancing(epochs=3, lr=0.1, momentum=0.0, batch_size=200)
+    how = settings(3, 0.1, 0.0, 200)
     came, _ = rebalance(np.zeros((2, 3)), lambda epoch: (features, labels), how)
     head, inputs = np.zeros((2, 3)), np.concatenate([features, np.ones((200, 1))], axis=1)
     for epoch in range(3):
@@ -136,12 +140,12 @@ def test_the_rate_falls_along_a_cosine() -> None:
 
 
 def test_no_epoch_changes_nothing_and_has_no_loss() -> None:
-    head, loss = rebalance(np.ones((2, 3), np.float32), draws, Rebalancing(0, 0.1, 0.9, 10))
+    head, loss = rebalance(np.ones((2, 3), np.float32), draws, settings(0, 0.1, 0.9, 10))
     assert head.tolist() == np.ones((2, 3)).tolist()
     assert math.isnan(loss)
 
 
 def test_a_logit_norm_bounds_the_logits() -> None:
     head = np.array([[100.0, 0.0, 0.0], [0.0, 100.0, 0.0]], np.float32)
-    _, loss = rebalance(head, draws, Rebalancing(1, 1e-9, 0.0, 200, logit_norm=1.0))
+    _, loss = rebalance(head, draws, settings(1, 1e-9, 0.0, 200, logit_norm=1.0))
     assert loss > math.log(1 + math.exp(-math.sqrt(2)))

@@ -1,5 +1,6 @@
 """Exported models: the same classes and scores as the client's own, by every rule."""
 
+import errno
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -105,6 +106,37 @@ def test_int8_keeps_what_is_to_be_known_and_most_predictions(tmp_path: Path) -> 
     assert same.mean() > 0.7
     head = OnnxSession(tmp_path / "small.onnx").run(DATA.test_x, ["head"])[0]
     assert (head != OnnxSession(tmp_path / "model.onnx").run(DATA.test_x, ["head"])[0]).any()
+
+
+@pytest.mark.parametrize("earlier", [b"", b"of an earlier run"])
+def test_int8_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, earlier: bytes) -> None:
+    def fail(*files: object, **told: object) -> None:
+        raise RuntimeError("no such operator")
+
+    client, (whole, small) = trained("fedproto", frozen(tmp_path)), (tmp_path / "model.onnx", tmp_path / "small.onnx")
+    client.export(whole, SHAPE)
+    if earlier:
+        small.write_bytes(earlier)
+    monkeypatch.setattr("onnxruntime.quantization.quantize_static", fail)
+    with pytest.raises(RuntimeError, match="no such operator"):
+        quantize(whole, small, DATA.train_x)
+    assert [path.name for path in tmp_path.iterdir() if path.suffix != ".onnx"] == []
+    assert (small.read_bytes() if small.exists() else b"") == earlier
+
+
+def test_an_export_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill_up(path: Path, content: bytes) -> None:
+        with path.open("wb") as file:
+            file.write(content[:100])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    client, path = trained("fedproto", frozen(tmp_path)), tmp_path / "model.onnx"
+    path.write_bytes(b"of an earlier run")
+    monkeypatch.setattr(Path, "write_bytes", fill_up)
+    with pytest.raises(ConfigError, match=r"model\.onnx: expected a file to write a model to: No space left on device"):
+        client.export(path, SHAPE)
+    assert path.read_bytes() == b"of an earlier run"
+    assert {path.name for path in tmp_path.iterdir()} == {"backbone.onnx", "model.onnx"}
 
 
 def test_measures_are_probabilities_and_distances(tmp_path: Path) -> None:

@@ -5,10 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from models import nets
 from models.nets.vit_weights import read_backbone
 from models.pretrain import main
+from models.training import make_optimizer
 
 SIZES: dict[str, Any] = {"patch_size": 2, "depth": 1, "num_heads": 2}
 
@@ -44,6 +46,26 @@ def test_it_repeats(tmp_path: Path) -> None:
         assert pretrain(tmp_path / name, "training.local_epochs=1") == 0
         made.append((tmp_path / name).read_bytes())
     assert made[0] == made[1]
+
+
+def test_one_optimizer_goes_through_all_epochs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+
+    def noted(*what: Any) -> Any:
+        made.append(make_optimizer(*what))
+        return made[-1]
+
+    monkeypatch.setattr("models.training.make_optimizer", noted)
+    assert pretrain(tmp_path / "vit.safetensors", "training.local_epochs=3") == 0
+    (optimizer,) = made
+    assert {int(each["step"]) for each in optimizer.state.values()} == {3 * 20 // 4}
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_it_trains_on_the_device_that_is_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert pretrain(tmp_path / "vit.safetensors", "training.device=cuda") == 2
+    assert "[training] device = 'cuda'" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

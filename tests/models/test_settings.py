@@ -53,6 +53,12 @@ def test_a_setting_of_another_form_is_refused(setting: str) -> None:
     assert str(caught.value) == f"--set {setting}: expected table.key=value, such as --set run.num_rounds=3"
 
 
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_bytes(b'\xef\xbb\xbf[run]\r\nname = "\xc3\xa9"\r\n')
+    assert read_toml(path) == {"run": {"name": "\u00e9"}}
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from models.methods.api import RoundFailedError, Update
+from models.methods.api import RoundFailedError, Update, expect_finite
 from models.methods.fedavg.server import FedAvgServer, add_named
 from models.methods.fednova import accumulated_steps
 from models.prototypes import WeightedMean
@@ -31,6 +31,7 @@ class FedNovaServer(FedAvgServer):
             raise RoundFailedError(f"round {round}: none of {num_updates} updates has a train sample")
         start = self._parameters if self._parameters.size else means["start"].mean()
         effective_steps = float(steps.mean())  # Eq. (3)
-        self._parameters = (start - effective_steps * means["direction"].mean()).astype(np.float32)  # Eq. (4)
+        moved = start - effective_steps * means["direction"].mean()  # Eq. (4)
+        self._parameters = expect_finite(moved, round, "the model", "[training] lr")
         self._buffers = means["buffers"].mean().astype(np.float32)
         return {"num_updates": float(num_updates), "num_train": steps.weight, "effective_steps": effective_steps}

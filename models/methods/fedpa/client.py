@@ -16,7 +16,7 @@ from models.methods.fedpa import Uplink, scheduled
 from models.methods.fedpa.generator import Generator, draw, label_distribution
 from models.methods.fedpa.losses import distances
 from models.nets import flatten_buffers, flatten_parameters, load_flat
-from models.prototypes import LocalPrototypes, PrototypeTable, local_prototypes
+from models.prototypes import LocalPrototypes, PrototypeTable
 from models.spec import ConfigError
 from wire.payload import Record
 
@@ -95,11 +95,10 @@ class FedPaClient(FedAvgClient):
 
     def _local_prototypes(self) -> LocalPrototypes:
         """Return the local prototypes, Eq. (2), or none if no term needs them."""
-        context = self.context
         if not self.config.uses_prototypes:
             none = np.zeros(0, np.int64)
-            return LocalPrototypes(np.zeros((0, context.net.head.in_features), np.float32), none, none)
-        return local_prototypes(context.net, context.train_x, context.train_y, self.spec.num_classes)
+            return LocalPrototypes(np.zeros((0, self.context.net.head.in_features), np.float32), none, none)
+        return self.local_prototypes()
 
     def _generate(self, generator: Generator, count: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Return so many features and their classes, drawn by the global label distribution."""

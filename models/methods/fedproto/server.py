@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from models.methods.api import RoundFailedError, Server, Update
+from models.methods.api import RoundFailedError, Server, Update, expect_finite
 from models.methods.fedproto import Downlink
 from models.prototypes import ClassSums
 from models.robust import class_sums
@@ -42,7 +42,7 @@ class FedProtoServer(Server):
         if not sums.weights.any():
             raise RoundFailedError(f"round {round}: none of {num_updates} updates has a prototype")
         global_CD, classes = self.combine(sums, num_train)
-        self._install(global_CD, classes)
+        self._install(expect_finite(global_CD, round, "the global prototypes", "[training] lr"), classes)
         return {"num_updates": float(num_updates), "num_classes": float(len(classes)), **sums.metrics()}
 
     def weights(self, record: Any) -> np.ndarray:
@@ -67,4 +67,4 @@ class FedProtoServer(Server):
         latest = dict(zip(self._classes.tolist(), self._prototypes_CD, strict=True))
         latest.update(zip(classes.tolist(), global_CD, strict=True))
         self._classes = np.array(sorted(latest), np.uint16)
-        self._prototypes_CD = np.stack([latest[label] for label in sorted(latest)]).astype(np.float32)
+        self._prototypes_CD = np.stack([latest[label] for label in sorted(latest)])

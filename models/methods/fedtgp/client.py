@@ -14,7 +14,7 @@ class FedTgpClient(FedProtoClient):
 
     def receive(self, exchange: str, downlink: Downlink) -> None:
         """Install the global prototypes of the uploaded classes."""
-        self._install(downlink.prototypes[downlink.classes], downlink.classes)
+        self.install(downlink.prototypes[downlink.classes], downlink.classes)
 
     @property
     def regularizer_weight(self) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 from models import seeding
 from models.gaussian_table import Gaussian, GaussianTable, sent_gaussians
 from models.generative import rebalance_rows
-from models.methods.api import RoundFailedError, Server, Update
+from models.methods.api import RoundFailedError, Server, Update, expect_finite
 from models.methods.headcal import Downlink
 from models.nets.frozen_backbone import Constants, constant, weights_digest
 from models.spec import RunSpec
@@ -69,7 +69,8 @@ class HeadcalServer(Server):
         zeros_CH = np.zeros((self.spec.num_classes, self.spec.model.feature_dim + 1), np.float32)
         draws = partial(seeding.generator, self.spec.seed, "server", round, "rebalancing")
         head_CH, loss = rebalance_rows(zeros_CH, mixture.standardized(mean_D, deviation), self.config, draws)
-        self._head_CH = of_plain_features(head_CH, mean_D, deviation)
+        plain_CH = of_plain_features(head_CH, mean_D, deviation)
+        self._head_CH = expect_finite(plain_CH, round, "the calibrated head", "[method] rebalance_lr")
         self._counts = mixture.class_counts(self.spec.num_classes)
         return loss
 
@@ -77,4 +78,4 @@ class HeadcalServer(Server):
 def of_plain_features(head_CH: np.ndarray, mean_D: np.ndarray, deviation: float) -> np.ndarray:
     """Return the head [C, D + 1] that scores features as this one scores them less a mean, over a deviation."""
     weights_CD = head_CH[:, :-1] / deviation
-    return np.concatenate([weights_CD, head_CH[:, -1:] - weights_CD @ mean_D[:, None]], axis=1).astype(np.float32)
+    return np.concatenate([weights_CD, head_CH[:, -1:] - weights_CD @ mean_D[:, None]], axis=1)

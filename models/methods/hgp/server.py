@@ -12,7 +12,7 @@ import numpy as np
 from models import seeding
 from models.gaussian_table import Gaussian, GaussianTable, sent_gaussians
 from models.generative import rebalance_rows
-from models.methods.api import RoundFailedError, Server, Update
+from models.methods.api import RoundFailedError, Server, Update, expect_finite
 from models.methods.fedavg.server import add_named
 from models.methods.hgp import Downlink
 from models.methods.hgp.feature_bias import feature_bias
@@ -96,7 +96,8 @@ class HgpServer(Server):
         if mixture is None:
             return float("nan")
         draws = partial(seeding.generator, self.spec.seed, "server", round, "rebalancing")
-        self._head_SH, loss = rebalance_rows(self._head_SH, mixture, config, draws)
+        head_SH, loss = rebalance_rows(self._head_SH, mixture, config, draws)
+        self._head_SH = expect_finite(head_SH, round, "the rebalanced head", "[method] rebalance_lr")
         return loss
 
 

@@ -23,6 +23,9 @@ down, clients train with them (Algorithm 5), and the entries of the adapter that
 - The first adapter is drawn from the run's seed by both sides and does not travel, nor does the clients' backbone.
 - The means of Eq. (14) and (15) may be trimmed means or medians over the clients (`aggregation`, see `models.robust`);
   the adapter, whose entries come from other clients each, is averaged as ever.
+- A client that has missed a round's first exchange trains in the second from the adapter that it has, which at first is
+  the run's first one, and sends what changed in that, or with `payload = "value"` its own values. So the two payloads
+  are the same only among clients that had the first exchange.
 - A client without train samples sends neither prototypes nor adapter. One that has some sends at least one entry of the
   adapter: a budget of nothing, with which nobody would learn from another, is refused.
 - The run's own settings hold for the rest: each client is tested on its own samples (`[evaluation] test = "global"`: on

@@ -34,7 +34,7 @@ class RefProtoFLClient(Client):
         self._num_sent = config.num_sent(self._size)
 
     def start(self, context: ClientContext) -> None:
-        """Take up net, data and the public samples; no class has an anchor yet.
+        """Take up net, data and the public samples, with the run's first adapter; no class has an anchor yet.
 
         Raises:
             ConfigError: the public samples do not fit the label map or the client's own.
@@ -44,13 +44,13 @@ class RefProtoFLClient(Client):
         public = context.constants.get("public", {"x": nothing, "y": np.zeros(0, np.uint16)})
         self._public_x, self._public_y = public["x"], public["y"].astype(np.int64)
         _check_public(context, self._public_x, self._public_y, self.spec.classes)
+        self._install_adapter(_NOTHING)
         self._install_anchors(np.zeros((0, self.config.adapter_dim), np.float32), np.zeros(0, np.uint16))
 
     def receive(self, exchange: str, downlink: Any) -> None:
         """Install the global adapter, or the anchors."""
         if exchange == "prototypes":
-            adapter = downlink.adapter if downlink.adapter.size else initial_adapter(self.spec, self.config)
-            load_flat(self._net.adapter, adapter, _NOTHING)
+            self._install_adapter(downlink.adapter)
         else:
             self._global_adapter = flatten_parameters(self._net.adapter)
             self._install_anchors(downlink.anchors, downlink.classes)
@@ -107,6 +107,11 @@ class RefProtoFLClient(Client):
         positions = most_changed(update, self._num_sent)
         sent = update if self.config.payload == "delta" else adapter
         return AdapterUp(positions, sent[positions], num_train)
+
+    def _install_adapter(self, adapter: np.ndarray) -> None:
+        """Have the net go on from this adapter; an empty one stands for the run's first."""
+        held = adapter if adapter.size else initial_adapter(self.spec, self.config)
+        load_flat(self._net.adapter, held, _NOTHING)
 
     def _install_anchors(self, anchors_CM: np.ndarray, classes: np.ndarray) -> None:
         self._anchors = PrototypeTable(anchors_CM, classes, self.spec.num_classes, self.context.device)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from models.data import load_public_data
-from models.methods.api import RoundFailedError, Server, Update
+from models.methods.api import RoundFailedError, Server, Update, expect_finite
 from models.methods.refprotofl import AdapterDown, AnchorsDown, adapter_size, initial_adapter
 from models.robust import class_sums
 from models.spec import RunSpec
@@ -85,7 +85,7 @@ class RefProtoFLServer(Server):
         means = sums[was_sent] / weights[was_sent]
         renewed = adapter.astype(np.float64)
         renewed[was_sent] = means + (renewed[was_sent] if self.config.payload == "delta" else 0)  # Eq. (7)
-        self._adapter = renewed.astype(np.float32)
+        self._adapter = expect_finite(renewed, round, "the adapter", "[training] lr")
         return {"num_updates": float(num_updates), "num_entries_sent": float(was_sent.sum())}
 
     def _renew(self, anchors_CM: np.ndarray, classes: np.ndarray) -> None:

@@ -33,7 +33,7 @@ class TinyProtoClient(FedProtoClient):
     def receive(self, exchange: str, downlink: Any) -> None:
         """Install the global prototypes, with their features in their places."""
         kept_CS = self._kept_CS[downlink.classes]
-        self._install(reconstruct(downlink.prototypes, kept_CS, self.spec.model.feature_dim), downlink.classes)
+        self.install(reconstruct(downlink.prototypes, kept_CS, self.spec.model.feature_dim), downlink.classes)
         self._mu = downlink.mu
 
     @property

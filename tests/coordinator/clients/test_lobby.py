@@ -300,8 +300,8 @@ def test_a_state_that_a_client_has_lost_is_told_of_once() -> None:
     hall.join("a")
     hall.take(b"a", ready(lost_round=4))
     hall.take(b"a", ready(lost_round=4))
-    told = [note for note in hall.notes if "lost" in note]
-    assert told == ["a has lost its state of round 4; its own log says from where it goes on"]
+    told = [note for note in hall.notes if "its state" in note]
+    assert told == ["a no longer has its state of round 4; its own log says from where it goes on"]
 
 
 def test_why_who_was_here_is_gone_is_known_until_it_comes_back() -> None:

@@ -161,7 +161,7 @@ def test_the_uplink_by_hand() -> None:
 
 
 def test_without_use_no_prototypes_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("models.methods.fedpa.client.local_prototypes", None)
+    monkeypatch.setattr("models.prototypes.local_prototypes", None)
     record = client(prototype_weight=0.0, adversarial_weight=0.0).uplink("model")
     assert isinstance(record, Uplink)
     assert record.prototypes.shape == (0, 2)

@@ -273,6 +273,18 @@ def test_alignment_pulls_embeddings_to_the_anchors() -> None:
     assert distances[1] < distances[0]
 
 
+@pytest.mark.parametrize("payload", ["delta", "value"])
+def test_who_never_had_the_first_exchange_trains_from_the_first_adapter(payload: str) -> None:
+    run = federation(apud=False, payload=payload)
+    run.round(1, ["a", "b"])
+    run._exchange(2, 0, ["a", "b"])
+    done = run._exchange(2, 1, ["a", "b", "c"])
+    sent = done.uplinks["c"].arrays["entries"]
+    first, came_to = initial_adapter(run.spec, Config(adapter_dim=8)), adapter_in(run, "c")
+    assert 0 < np.abs(came_to - first).max() < 0.05
+    assert sent == pytest.approx(came_to - first if payload == "delta" else came_to, abs=1e-7)
+
+
 def test_who_drops_out_between_the_exchanges_is_in_neither_average_it_missed() -> None:
     """Client b sends prototypes but no adapter: its prototypes count, its adapter does not."""
     run, others = federation(), federation()
