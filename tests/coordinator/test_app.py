@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import signal
 import socket
@@ -148,3 +149,17 @@ def test_a_run_that_is_found_impossible_as_it_begins_leaves_no_folder(tmp_path: 
     with pytest.raises(ConfigError, match=r"^it does not fit; nothing has run, so the run folder is removed$"):
         recorded(request, go)
     assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_one_whose_clients_have_been_asked_keeps_its_folder(tmp_path: Path) -> None:
+    """Be it that no exchange was closed, so that there is no line of any."""
+
+    def go(spec: RunSpec, record: RunRecord) -> ExitCode:
+        record.has_work = True
+        record.finish(Ledger(spec, find(spec.method)), {}, {}, "failed", "it is too large")
+        return ExitCode.BAD_CONFIG
+
+    request = RunRequest(load(None, [f"run.dir={tmp_path / 'runs'}"]), "simulate", tmp_path)
+    assert recorded(request, go) == ExitCode.BAD_CONFIG
+    (path,) = (tmp_path / "runs").iterdir()
+    assert json.loads((path / "summary.json").read_text())["reason"] == "it is too large"
