@@ -25,7 +25,7 @@ from models.nets import NetShelf
 from models.privacy import Release, check_noise
 from models.spec import ConfigError, RunSpec
 from models.tasks import counters
-from wire.payload import EMPTY, Payload, Record
+from wire.payload import EMPTY, Payload, Record, RecordError
 
 if TYPE_CHECKING:
     from models.batched import Together, Trained
@@ -235,14 +235,11 @@ class Participant:
 
     def take_up(self, round: int, exchange: int, base: int, downlink: Payload) -> Attempt:
         """Do the first part of `perform`: take in what came, and test the global model if that is due."""
-        declared = self._method.exchange(exchange)
-        started = time.perf_counter()
+        declared, started = self._method.exchange(exchange), time.perf_counter()
         notes = self._enter_task(self._plan.task_of(round))
         self._backend.seed("client", self._client_id, round, exchange)
-        with asked(f"dims {declared.at(round)}"):
-            known = self._known_dims(base)
-        with made_by(f"downlink {declared.at(round)}"):
-            received = declared.downlink.from_payload(downlink, known)
+        with made_by(f"downlink {declared.at(round)}"), asked("dims", RecordError):
+            received = declared.downlink.from_payload(downlink, self._known_dims(base))
         with asked(f"receive {declared.at(round)}"):
             self._client.receive(self._method.downlink_name(exchange), received)
         evaluations = []

@@ -14,8 +14,7 @@ import numpy as np
 
 from models.spec import ConfigError, in_one_line
 from models.steps import AbandonedError, TrainingDivergedError
-from wire.errors import EncodeError
-from wire.payload import RecordError, UnfitArrayError
+from wire.payload import EncodeError, RecordError, UnfitArrayError
 
 _ROOT = Path(__file__).parents[2]
 
