@@ -137,6 +137,8 @@ def recorded(request: RunRequest, go: Go) -> ExitCode:
     """
     if request.folder is not None and request.folder.read_summary().get("outcome") == "finished":
         return _tell_finished(request, request.folder)
+    if request.mode != "serve":
+        request.config.check_all_here()
     require_accounting(request.config.privacy)
     spec = request.config.spec("", dataset_classes(request.config.data))
     start = read_start(request.init_from, spec) if request.init_from is not None else None
