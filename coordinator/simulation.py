@@ -101,7 +101,7 @@ class Simulation:
         self._record.attach(self._on_store_failed)
         if self._record.standing.constants is not None:
             self._record.display.note(goes_on(self._rounds, self._method))
-        for told in run_notes(self._config, self._spec):
+        for told in run_notes(self._config, self._spec, needs_torch=True):
             self._record.display.note(told)
         try:
             await self._make_clients()
