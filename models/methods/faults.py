@@ -43,7 +43,7 @@ def made_by(maker: str) -> Iterator[None]:
     try:
         yield
     except (MethodError, EncodeError, RecordError) as error:
-        raise type(error)(f"{maker}: {error}") from error.__cause__
+        raise _one_line(type(error)(f"{maker}: {error}")) from error.__cause__
 
 
 def asked(for_what: str, *but: type[BaseException]) -> _Question:
