@@ -163,3 +163,16 @@ def test_one_whose_clients_have_been_asked_keeps_its_folder(tmp_path: Path) -> N
     assert recorded(request, go) == ExitCode.BAD_CONFIG
     (path,) = (tmp_path / "runs").iterdir()
     assert json.loads((path / "summary.json").read_text())["reason"] == "it is too large"
+
+
+def test_where_this_machine_works_for_clients_a_part_that_is_nowhere_is_refused_before_anything(tmp_path: Path) -> None:
+    def go(spec: RunSpec, record: RunRecord) -> ExitCode:
+        record.finish(Ledger(spec, find(spec.method)), {}, {}, "interrupted", "")
+        return ExitCode.INTERRUPTED
+
+    config = load(None, [f"run.dir={tmp_path / 'runs'}", "model.name=nowhere:Net"])
+    for mode in ("simulate", "loopback"):
+        with pytest.raises(ConfigError, match=r"^\[model\] name = 'nowhere:Net': there is no such module here; "):
+            recorded(RunRequest(config, mode, tmp_path), go)
+    assert not (tmp_path / "runs").exists()
+    assert recorded(RunRequest(config, "serve", tmp_path), go) == ExitCode.INTERRUPTED
