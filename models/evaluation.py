@@ -35,7 +35,7 @@ def evaluate_by_task(
 def _said(client: Client, x: Any, rules: Sequence[str]) -> dict[str, np.ndarray]:
     said = client.predictions(x, [rule for rule in rules if client.has_rule(rule)])
     for rule, said_B in said.items():
-        _check_ids(rule, said_B, len(x), client.spec.num_classes)
+        _check_ids(rule, said_B, len(x), len(client.context.class_counts))
     return said
 
 
