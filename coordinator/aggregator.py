@@ -20,7 +20,7 @@ from coordinator.metrics.versions import installed_versions
 from models.failpoints import reach
 from models.methods.api import RoundFailedError
 from models.methods.faults import MethodError, named
-from models.spec import read_spec
+from models.spec import in_one_line, read_spec
 from wire.encoding import EMPTY_PACKED, Packed, decode, encode, unpack
 from wire.errors import UnfitArrayError
 from wire.limits import PIPE_BYTES
@@ -46,7 +46,7 @@ class Aggregator:
             try:
                 self._answer(message, payload)
             except RoundFailedError as error:
-                self._send(commands.Unusable(str(error), round_only=True))
+                self._send(commands.Unusable(in_one_line(str(error)), round_only=True))
             except UnfitArrayError as error:
                 self._send(commands.Unusable(str(error), round_only=False))
             except Exception as error:

@@ -137,6 +137,8 @@ def recorded(request: RunRequest, go: Go) -> ExitCode:
     """
     if request.folder is not None and request.folder.read_summary().get("outcome") == "finished":
         return _tell_finished(request, request.folder)
+    if request.mode != "serve":
+        request.config.check_all_here()
     require_accounting(request.config.privacy)
     spec = request.config.spec("", dataset_classes(request.config.data))
     start = read_start(request.init_from, spec) if request.init_from is not None else None
@@ -155,19 +157,19 @@ def _carried_out(
     request: RunRequest, folder: RunFolder, spec: RunSpec, start: Start | None, go: Go
 ) -> tuple[ExitCode, dict[str, Any] | None]:
     """Return how the run ended, and its figures; a new folder in which nothing could be started is removed again."""
-    display = Display(sys.stderr, log_path=folder.log_path)
+    display, record = Display(sys.stderr, log_path=folder.log_path), None
     try:
         record = RunRecord(folder, request.config, request.mode, request.modules, display, start)
         with contextlib.closing(record), _live_page(request, folder):
             code = go(spec, record)
-        if code == ExitCode.BAD_CONFIG and record.summary is not None and _is_removed(request, folder):
+        if code == ExitCode.BAD_CONFIG and record.summary is not None and _is_removed(request, folder, record):
             raise ConfigError(record.summary["reason"])
         if code.outcome == "interrupted" and request.can_go_on:
             display.note(folder.how_to_go_on(request.mode))
     except (ConfigError, StoreError, OSError) as error:
         where = "[run] dir" if request.folder is None else "--resume"
         told = str(error) if isinstance(error, ConfigError) else f"{where}: {in_words(error, folder.path)}"
-        raise refused(f"{told}; {REMOVED}" if _is_removed(request, folder) else told, error) from None
+        raise refused(f"{told}; {REMOVED}" if _is_removed(request, folder, record) else told, error) from None
     finally:
         display.close()
     return code, record.summary
@@ -191,9 +193,9 @@ def _leaving_in_words(request: RunRequest, folder: RunFolder) -> Iterator[None]:
                 signal.signal(number, handler)
 
 
-def _is_removed(request: RunRequest, folder: RunFolder) -> bool:
+def _is_removed(request: RunRequest, folder: RunFolder, record: RunRecord | None = None) -> bool:
     """Remove a new run's folder if nothing has happened in it, and say whether it is gone."""
-    return request.folder is None and folder.discard()
+    return request.folder is None and not (record and record.has_work) and folder.discard()
 
 
 def _report(request: RunRequest, folder: RunFolder) -> None:

@@ -16,7 +16,8 @@ from coordinator.virtual.section import SimulationSection
 from models import methods
 from models.data import DATASETS
 from models.methods.api import Method
-from models.nets import NET_NAMES
+from models.methods.declaration import check_halves
+from models.nets import NET_NAMES, is_frozen
 from models.nets.frozen_backbone import check_file
 from models.partition import PARTITIONS
 from models.privacy import check_noise
@@ -217,6 +218,18 @@ class RunConfig(Section, frozen=True):
         named += [("[model] name", self.model.name), *(("[model] names", name) for name in self.model.names)]
         told = "there is no such module here; loopback, simulate and every device need it"
         return [f"{key} = {name!r}: {told}" for key, name in named if not is_here(name)]
+
+    def check_all_here(self) -> None:
+        """Refuse a run whose clients this machine works for, of which a part is nowhere here.
+
+        Raises:
+            ConfigError: the text names the part.
+        """
+        needs_numpy = any(is_frozen(name) for name in (self.model.name, *self.model.names))
+        halves = ("server", "client", "net", *(["client_numpy"] if needs_numpy else []))
+        check_halves(methods.find(self.method_name), halves)
+        for told in self.modules_not_here():
+            raise ConfigError(told)
 
     def to_toml(self) -> str:
         """Return the whole config as TOML; `load` reads the same config from it."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from models.methods.api import Exchange
+from models.spec import in_one_line
 from wire.encoding import Packed, unpack
 from wire.errors import WireError
 from wire.payload import Record
@@ -56,7 +57,7 @@ class OpenExchange:
             record.check_forms(packed.forms, packed.scalars, dims)  # before any array takes memory
             check(record.from_payload(unpack(packed), dims, digests, classes))
         except WireError as error:
-            return f"exchange {self.declared.name!r}: {error}"[:MAX_TOLD]
+            return in_one_line(f"exchange {self.declared.name!r}: {error}")[:MAX_TOLD]
         return None
 
     def accept(self, client: str, num_train: int, packed: Packed) -> None:

@@ -11,7 +11,7 @@ from coordinator.half import Aggregate, Constant
 from models.checkpoint import state_hash
 from models.methods import find, read_config
 from models.methods.api import Exchange, RoundFailedError, Update
-from models.methods.faults import MethodError, arrays_in, asked, expect, made_by
+from models.methods.faults import MethodError, arrays_in, asked, expect, made_by, shown
 from models.spec import RunSpec
 from wire.encoding import Packed, pack
 from wire.payload import Payload, Record
@@ -69,7 +69,7 @@ class LocalHalf:
                 self._server.aggregate(round, exchange, self._updates(exchange, contributions)),
                 "a mapping of metrics to log, {} for none",
             )
-            told = {name: _number(name, number) for name, number in metrics.items()}
+            told = {expect(str, name, "texts as names of metrics"): _number(name, of) for name, of in metrics.items()}
         state = self._arrays()
         with asked("arrays of the server half"):
             payload, found = Payload.of_state(state), state_hash(state)
@@ -93,4 +93,4 @@ def _number(name: str, number: Any) -> float:
     try:
         return float(number)
     except (TypeError, ValueError):
-        raise MethodError(f"expected a number as metric {name!r}, got {number!r:.80}") from None
+        raise MethodError(f"expected a number as metric {name!r}, got {shown(number)}") from None

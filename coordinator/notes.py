@@ -22,9 +22,16 @@ def goes_on(rounds: Rounds, method: Method) -> str:
     return f"the run goes on in round {rounds.round}, exchange {method.exchange(rounds.exchange).name!r}"
 
 
-def run_notes(config: RunConfig, spec: RunSpec) -> list[str]:
-    """Return lines for people."""
-    return [*unused_keys(config), *methods.notes(spec)]
+def run_notes(config: RunConfig, spec: RunSpec, needs_torch: bool = False) -> list[str]:
+    """Return lines for people; `needs_torch` says that this process works for clients, too."""
+    costs = [] if needs_torch else _of_memory(spec.method)
+    return [*unused_keys(config), *costs, *methods.notes(spec)]
+
+
+def _of_memory(method: str) -> Iterator[str]:
+    if methods.brings_torch(method):
+        told = "which costs it and its aggregator hundreds of megabytes; import it inside the client half"
+        yield f"method {method!r} imports torch in the coordinator, {told}"
 
 
 def unused_keys(config: RunConfig) -> list[str]:

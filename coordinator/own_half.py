@@ -8,7 +8,7 @@ from coordinator.half import Aggregate, Closing, Constant, RoundUnusableError
 from coordinator.local_half import LocalHalf
 from coordinator.metrics.versions import installed_versions
 from models.methods.api import RoundFailedError
-from models.spec import RunSpec
+from models.spec import RunSpec, in_one_line
 from wire.encoding import EMPTY_PACKED, Packed, unpack
 
 
@@ -49,7 +49,7 @@ class OwnHalf:
             unpacked = ((client, num_train, unpack(packed)) for client, num_train, packed in closing.contributions())
             made = self._half.aggregate(closing.round, closing.exchange, unpacked)
         except RoundFailedError as error:
-            raise RoundUnusableError(str(error)) from error
+            raise RoundUnusableError(in_one_line(str(error))) from error
         self._state = made.state._replace(buffer=bytes(made.state.buffer))  # its arrays may be used on
         self.global_hash = made.global_hash
         return Aggregate(self._state, made.global_hash, made.metrics)

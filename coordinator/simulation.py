@@ -40,7 +40,7 @@ from coordinator.virtual.opening import open_host, settle_batched, setup_of
 from models import methods
 from models.checkpoint import CheckpointError
 from models.data import ClientParts
-from models.methods.faults import MethodError, named
+from models.methods.faults import MethodError, made_by, named
 from models.partition import named_rows
 from models.spec import ConfigError, RunSpec
 from models.steps import TrainingDivergedError
@@ -101,7 +101,7 @@ class Simulation:
         self._record.attach(self._on_store_failed)
         if self._record.standing.constants is not None:
             self._record.display.note(goes_on(self._rounds, self._method))
-        for told in run_notes(self._config, self._spec):
+        for told in run_notes(self._config, self._spec, needs_torch=True):
             self._record.display.note(told)
         try:
             await self._make_clients()
@@ -116,7 +116,7 @@ class Simulation:
         except ConfigError:  # of data and nets, before anything has happened
             raise
         except EncodeError as error:
-            self._end(ExitCode.BAD_CONFIG, str(error))
+            self._end(ExitCode.BAD_CONFIG, f"method {self._method.name}: {error}")
         except CheckpointError as error:
             self._end(ExitCode.INTERRUPTED, str(error))
         except (OSError, StoreError) as error:
@@ -185,7 +185,9 @@ class Simulation:
 
     def _cost_of_constant(self, constant: Constant) -> Cost:
         message = ConstantMessage(self._token, constant.name, constant.digest)
-        return cost_of(constant.packed, encode(message, constant.packed, self._config.transport.max_message_bytes))
+        with made_by(f"run constant {constant.name!r}"):
+            frames = encode(message, constant.packed, self._config.transport.max_message_bytes)
+        return cost_of(constant.packed, frames)
 
     async def _step(self) -> None:
         """Let those that were asked work, or carry out what the rounds instruct, or else let time pass."""
@@ -203,6 +205,8 @@ class Simulation:
         exchange, asked, self._asked = self._conductor.exchange, self._asked, []
         assignment = Assignment(self._token, exchange.round, exchange.index, self._rounds.base, exchange.downlink)
         kept = {client: self._rounds.kept_of(client) for client in asked}
+        with made_by(f"downlink {self._conductor.declared().at(exchange.round)}"):
+            assignment.frames(0, self._config.transport.max_message_bytes)
         for client in asked:
             self._clock.abandon(client)
             if not self._rounds.evaluating and self._fleet.drops_out(client, exchange.round, exchange.index):

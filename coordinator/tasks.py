@@ -8,6 +8,7 @@ from coordinator.conductor import Conductor
 from coordinator.config import TransportSection
 from coordinator.metrics.ledger import Cost
 from coordinator.rounds import Rounds
+from models.methods.faults import made_by
 from wire.encoding import Frames, encode
 from wire.messages import Task
 
@@ -37,5 +38,6 @@ class Tasks:
     def _made(self, kept: int) -> tuple[Frames, Cost]:
         downlink = self._conductor.exchange.downlink
         task = Task(self._token, self._machine.round, self._machine.exchange, kept, self._machine.base)
-        frames = encode(task, downlink, self._transport.max_message_bytes)
+        with made_by(f"downlink {self._conductor.declared().at(self._machine.round)}"):
+            frames = encode(task, downlink, self._transport.max_message_bytes)
         return frames, Cost.of(downlink, frames, self._transport.is_encrypted)

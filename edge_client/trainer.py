@@ -177,7 +177,8 @@ class Trainer:
         self._participant.take_gpu_peak_bytes()
         self._take_samples(task.round)
         with made_by(f"method {self._method.name}"):
-            self._participant.load(self._states.begin(task.round, task.exchange, task.kept))
+            state = self._states.begin(task.round, task.exchange, task.kept)
+            self._participant.load(state, task.round, task.exchange)
         if self._participant.has_state and self._states.lack:
             self._tell([self._states.lack])
             self._announce(task.kept)
@@ -243,7 +244,7 @@ class Trainer:
         update = Update(self._run, task.round, task.exchange, evaluations)
         with made_by(f"uplink {self._method.exchange(task.exchange).at(task.round)}"):
             packed = pack(outcome.uplink)
-        frames = encode(update, packed, self._max_message_bytes)
+            frames = encode(update, packed, self._max_message_bytes)
         encoded = time.monotonic()
         arrays = self._participant.arrays()
         if self._method.is_evaluation(task.exchange):

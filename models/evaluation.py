@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from models.methods.api import Client
+from models.methods.faults import MethodError, expect
 from models.tasks import TESTED, in_task, response
 
 
@@ -32,4 +33,23 @@ def evaluate_by_task(
 
 
 def _said(client: Client, x: Any, rules: Sequence[str]) -> dict[str, np.ndarray]:
-    return client.predictions(x, [rule for rule in rules if client.has_rule(rule)])
+    said = client.predictions(x, [rule for rule in rules if client.has_rule(rule)])
+    for rule, said_B in said.items():
+        _check_ids(rule, said_B, len(x), len(client.context.class_counts))
+    return said
+
+
+def _check_ids(rule: str, said_B: Any, num_samples: int, num_classes: int) -> None:
+    """Refuse what are no class ids of these samples: no accuracy would say so, it would be low.
+
+    Raises:
+        MethodError: the text names the rule, what was expected and what came.
+    """
+    what = f"class ids of rule {rule!r}"
+    ids_B = expect(np.ndarray, said_B, f"{what} as an array")
+    if ids_B.shape != (num_samples,):
+        raise MethodError(f"expected {what} of shape {(num_samples,)}, got {ids_B.shape}")
+    if ids_B.dtype.kind not in "iu":
+        raise MethodError(f"expected {what} as whole numbers, got {ids_B.dtype}")
+    if num_samples and not (-1 <= (least := ids_B.min()) <= (most := ids_B.max()) < num_classes):
+        raise MethodError(f"expected {what} from 0 to {num_classes - 1}, or -1, got {least if least < -1 else most}")

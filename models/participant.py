@@ -25,7 +25,7 @@ from models.nets import NetShelf
 from models.privacy import Release, check_noise
 from models.spec import ConfigError, RunSpec
 from models.tasks import counters
-from wire.payload import EMPTY, Payload, Record
+from wire.payload import EMPTY, Payload, Record, RecordError
 
 if TYPE_CHECKING:
     from models.batched import Together, Trained
@@ -167,9 +167,10 @@ class Participant:
             self._digests[task] = state_hash(arrays)
         return self._digests[task]
 
-    def load(self, arrays: Mapping[str, np.ndarray] | None) -> None:
-        """Take up a state of `arrays`, or the initial one for `None`."""
-        with asked("load of the client half"):
+    def load(self, arrays: Mapping[str, np.ndarray] | None, round: int = 0, exchange: int = 0) -> None:
+        """Take up a state of `arrays`, or the initial one for `None`; an error names the exchange that it is for."""
+        at = f" at the start {self._method.exchange(exchange).at(round)}" if round else ""
+        with asked(f"load of the client half{at}"):
             self._client.load(self._initial if arrays is None else arrays)
 
     def export(self, path: Path, shape: tuple[int, ...]) -> None:
@@ -234,11 +235,10 @@ class Participant:
 
     def take_up(self, round: int, exchange: int, base: int, downlink: Payload) -> Attempt:
         """Do the first part of `perform`: take in what came, and test the global model if that is due."""
-        declared = self._method.exchange(exchange)
-        started = time.perf_counter()
+        declared, started = self._method.exchange(exchange), time.perf_counter()
         notes = self._enter_task(self._plan.task_of(round))
         self._backend.seed("client", self._client_id, round, exchange)
-        with made_by(f"downlink {declared.at(round)}"):
+        with made_by(f"downlink {declared.at(round)}"), asked("dims", RecordError):
             received = declared.downlink.from_payload(downlink, self._known_dims(base))
         with asked(f"receive {declared.at(round)}"):
             self._client.receive(self._method.downlink_name(exchange), received)
@@ -277,7 +277,8 @@ class Participant:
     def leave(self, attempt: Attempt, trained: Trained, train_s: float) -> None:
         """Take up what training together has made of this client, in such a time."""
         self._client.context.net.load_state_dict(trained.state, strict=False)
-        self._client.after_training()
+        with asked(f"training {attempt.declared.at(attempt.round)}"):
+            self._client.after_training()
         attempt.train_s = train_s
 
     def hand_over(self, attempt: Attempt) -> Outcome:

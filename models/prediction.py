@@ -13,6 +13,8 @@ from models.methods.faults import MethodError, expect
 from models.nets.net import feature_batches
 from models.prototypes import nearest_class
 
+_WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+
 
 def predictions(client: Client, x: torch.Tensor, rules: Sequence[str]) -> dict[str, torch.Tensor]:
     """Return class ids [B] by rule, -1 where one cannot say; the net keeps its mode."""
@@ -34,6 +36,8 @@ def _predict(client: Client, rule: str, features_BD: torch.Tensor) -> torch.Tens
         if said.shape != chunk_said_B.shape:
             expected = f"class ids of rule {rule!r} of shape {tuple(chunk_said_B.shape)}"
             raise MethodError(f"expected {expected}, got {tuple(said.shape)}")
+        if said.dtype not in _WHOLE:
+            raise MethodError(f"expected class ids of rule {rule!r} as whole numbers, got {said.dtype}")
         chunk_said_B[:] = said
     return said_B
 

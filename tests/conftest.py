@@ -1,6 +1,11 @@
-"""What all tests share: how hypothesis draws its examples, and real processes of which none is left behind."""
+"""What all tests share: how hypothesis draws its examples, and real processes of which none is left behind.
+
+`--method mymethod:METHOD` holds a method from the working folder to what `models/methods/test_conformance.py` asks of
+all.
+"""
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +17,16 @@ from tests.integration.processes import Processes
 settings.register_profile("default", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    told = "hold this method, `module:attribute`, to the conformance tests, in place of the registered ones"
+    parser.addoption("--method", metavar="NAME", help=told)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--method"):
+        sys.path.append(str(config.invocation_params.dir))
 
 
 @pytest.fixture

@@ -38,6 +38,7 @@ __all__ = [
     "ROW_BYTES",
     "VALUE_DTYPES",
     "Declared",
+    "EncodeError",
     "Form",
     "Nothing",
     "Payload",

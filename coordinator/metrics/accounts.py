@@ -193,6 +193,12 @@ def finite(metrics: Mapping[str, float]) -> dict[str, float | None]:
     return {name: value if math.isfinite(value) else None for name, value in metrics.items()}
 
 
+def why_unknown(metrics: Mapping[str, float]) -> dict[str, str] | msgspec.UnsetType:
+    """Return by dotted path why a metric is null in `finite`, nothing that would be written if all are known."""
+    reasons = {f"metrics.{name}": f"aggregate returned {of}" for name, of in metrics.items() if not math.isfinite(of)}
+    return reasons or msgspec.UNSET
+
+
 def _counted(entry: Entry, now: LinkCounts | None) -> tuple[Traffic, Traffic]:
     """Return what went up and down, with what the kernel has counted since the exchange was opened if it says."""
     before = entry.link

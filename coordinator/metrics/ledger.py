@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from coordinator.metrics.accounts import ExchangeAccount, RoundAccount, finite
+from coordinator.metrics.accounts import ExchangeAccount, RoundAccount, finite, why_unknown
 from coordinator.metrics.accuracy import Accuracies
 from coordinator.metrics.byte_prediction import Announcements, RunFacts, classes_held, train_counts
 from coordinator.metrics.durations import MeanDurations, duration_s
@@ -363,6 +363,7 @@ class Ledger:
             refusals=self.since_start.refusals,
             aggregate_s=None if self._method.is_evaluation(exchange.index) else exchange.aggregate_s(at),
             simulated_at_s=self._simulated_now(),
+            null_reasons=why_unknown(metrics),
         )
 
     def _held(self, exchange: ExchangeAccount) -> set[int]:

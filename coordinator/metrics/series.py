@@ -96,7 +96,8 @@ class Series:
         clients: by client id.
         exchanges: by the name of the exchange, in order.
         work: by round and client.
-        metrics: what the server half tells, by name and round.
+        metrics: what the server half tells, by name and round; None where it is unknown.
+        null_reasons: why, by round and dotted path.
         shown: the rounds whose exchanges are kept in `timeline`.
         timeline: by round, its lines in order.
         peaks: by kind of process and round, its largest peak of memory where that is known of the round alone.
@@ -107,7 +108,8 @@ class Series:
     clients: dict[str, ClientFigures] = field(default_factory=dict)
     exchanges: dict[str, Flow] = field(default_factory=dict)
     work: dict[int, dict[str, Work]] = field(default_factory=dict)
-    metrics: dict[str, dict[int, float]] = field(default_factory=dict)
+    metrics: dict[str, dict[int, float | None]] = field(default_factory=dict)
+    null_reasons: dict[int, dict[str, str]] = field(default_factory=dict)
     shown: Mapping[int, str] = field(default_factory=dict)
     timeline: dict[int, list[ClientLine | ExchangeLine]] = field(default_factory=dict)
     peaks: dict[str, dict[int, int]] = field(default_factory=dict)
@@ -185,8 +187,9 @@ def _book_exchange(series: Series, line: ExchangeLine) -> None:
     if line.round in series.shown:
         series.timeline.setdefault(line.round, []).append(line)
     for name, value in line.metrics.items():
-        if value is not None:
-            series.metrics.setdefault(name, {})[line.round] = value
+        series.metrics.setdefault(name, {})[line.round] = value
+    if isinstance(line.null_reasons, dict):
+        series.null_reasons.setdefault(line.round, {}).update(line.null_reasons)
 
 
 def _accuracy(shares: Mapping[int, Mapping[str, Shares]]) -> dict[str, list[Point]]:

@@ -227,7 +227,8 @@ class ClientLine(msgspec.Struct, frozen=True, tag_field="kind", tag="client"):
 class ExchangeLine(msgspec.Struct, frozen=True, tag_field="kind", tag="exchange"):
     """What the server half made of an exchange; `new_classes` are known since, `init` and `refusals` run totals.
 
-    `simulated_at_s` is where the clock of a simulation with device profiles stood.
+    `simulated_at_s` is where the clock of a simulation with device profiles stood; `null_reasons` say, by dotted path,
+    why a metric is null, and are in no line whose metrics are all known.
     """
 
     round: int
@@ -240,6 +241,7 @@ class ExchangeLine(msgspec.Struct, frozen=True, tag_field="kind", tag="exchange"
     refusals: Refusals
     aggregate_s: float | None = None
     simulated_at_s: float | None = None
+    null_reasons: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
 
 
 class RoundLine(msgspec.Struct, frozen=True, tag_field="kind", tag="round"):

@@ -2,7 +2,8 @@
 
 Of a round, `num_accepted` are the updates of all its exchanges, `ok` the clients whose update of the last one was
 accepted, and `failed` the others that were asked. `num_clients.<rule>` in CSV, and `num_clients` below `accuracy` in
-JSON, is how many clients' tests stand behind an accuracy.
+JSON, is how many clients' tests stand behind an accuracy. `metric.<name>` in CSV, and `metrics` in JSON, is what the
+method's server half has returned from `aggregate`.
 """
 
 from __future__ import annotations
@@ -93,6 +94,7 @@ def rounds_of(run: Run) -> Iterator[dict[str, Any]]:
             "sent_bytes": sent_bytes[line.round],
             "accuracy": points.get(line.round, {}),
             "metrics": {name: found[line.round] for name, found in metrics if line.round in found},
+            "null_reasons": run.series.null_reasons.get(line.round, {}),
         }
 
 
@@ -107,4 +109,5 @@ def _rows(run: Run) -> Iterator[dict[str, Any]]:
         plain = {name: figures[name] for name in ("round", *ROUND_FIGURES, *PEAK_COLUMNS)}
         traffic = {f"{way}.{name}": figures[way][name] for way in ("uplink", "downlink") for name in TRAFFIC}
         testers = {f"{TESTERS}{rule}": point["num_clients"] for rule, point in figures["accuracy"].items()}
-        yield {**told, **plain, **traffic, "sent_bytes": figures["sent_bytes"], **accuracies, **testers}
+        metrics = {f"metric.{name}": value for name, value in figures["metrics"].items()}
+        yield {**told, **plain, **traffic, "sent_bytes": figures["sent_bytes"], **accuracies, **metrics, **testers}

@@ -11,7 +11,7 @@ from coordinator.metrics.accuracy import clients_in_words
 from coordinator.metrics.durations import STAGES
 from coordinator.metrics.footprint import PEAKS_OF_CLIENTS
 from coordinator.metrics.origin import origin_in_words
-from coordinator.metrics.series import BAND, median_or_none
+from coordinator.metrics.series import BAND, Series, median_or_none
 from coordinator.metrics.summary import PEAKS
 from coordinator.metrics.task_scores import BEST_OF_TASKS, accuracies_at_end
 from coordinator.report import plots
@@ -62,6 +62,7 @@ def _content(run: Run) -> dict[str, Any]:
         "takes_turns": takes_turns,
         "band": BAND,
         "by_round": plots.accuracy_by_round(tracks, num_rounds, with_bands=True) if tracks else None,
+        "metrics": _metrics(series),
         "by_bytes": plots.accuracy_by_bytes(tracks) if tracks else None,
         "by_simulated_time": plots.accuracy_by_simulated_time(series),
         "traffic": plots.bytes_by_round(series, num_rounds) if series.rounds else None,
@@ -100,6 +101,17 @@ def _timelines(run: Run, takes_turns: bool) -> list[tuple[str, Timeline]]:
         if timeline.duration_s > 0:
             found.append((what, timeline._replace(lanes=timeline.lanes[: MAX_LANES + 1])))
     return found
+
+
+def _metrics(series: Series) -> list[dict[str, Any]]:
+    """Return of each metric of the server half the last value that is known, its round, the least and the largest."""
+    rows = []
+    for name, told in series.metrics.items():
+        known = {round: value for round, value in told.items() if value is not None}
+        if known:
+            least, most, last = min(known.values()), max(known.values()), max(known)
+            rows.append({"name": name, "last": known[last], "round": last, "least": least, "most": most})
+    return rows
 
 
 def _clients(run: Run) -> list[dict[str, Any]]:

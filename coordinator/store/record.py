@@ -73,8 +73,8 @@ class RunRecord:
         self._histogram: dict[str, Any] = {}
         self._closed = False
         self.summary: dict[str, Any] | None = None
-        self.is_batched = False
-        """Whether clients have trained together, so that last bits are not those of a run where they did not."""
+        self.is_batched = self.has_work = False
+        """Whether clients have trained together, so that last bits differ; and whether any has been asked to work."""
         method = find(config.method_name)
         self._store = Store(folder.store_path, self._notify, self._failed, self._in_memory)
         self._pending = Pending(self._store, self._in_memory)
@@ -233,6 +233,7 @@ class RunRecord:
         How the exchange before it ended becomes durable with it: one commit less to wait for.
         """
         durable, done = self._awaitable()
+        self.has_work = True
         header, buffer = self._stored(encode(commands.Configured(), downlink, PIPE_BYTES))
 
         def write() -> None:

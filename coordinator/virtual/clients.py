@@ -218,7 +218,7 @@ class VirtualClients:
         assert packed is not None
         participant, states = self._held.take(client), self._states_of(client)
         started = time.monotonic()
-        participant.load(states.begin(task.round, task.exchange, task.kept))
+        participant.load(states.begin(task.round, task.exchange, task.kept), task.round, task.exchange)
         restore_s = time.monotonic() - started
         attempt = participant.take_up(task.round, task.exchange, task.base, unpack(packed))
         if participant.has_state and states.lack:
@@ -230,10 +230,10 @@ class VirtualClients:
         client, participant, states, task, attempt, restore_s = work
         outcome = participant.hand_over(attempt)
         performed = time.monotonic()
+        update = Update(task.run, task.round, task.exchange, [Evaluation(*tested) for tested in outcome.evaluations])
         with made_by(f"uplink {attempt.declared.at(task.round)}"):
             packed = pack(outcome.uplink)
-        update = Update(task.run, task.round, task.exchange, [Evaluation(*tested) for tested in outcome.evaluations])
-        made = encode(update, packed, self._setup.max_message_bytes)
+            made = encode(update, packed, self._setup.max_message_bytes)
         encoded = time.monotonic()
         states.save(task.round, task.exchange, participant.arrays())
         if outcome.features:

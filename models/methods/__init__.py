@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pkgutil
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib import import_module
@@ -29,11 +30,19 @@ def find(name: str) -> Method:
     """
     if (ours := _of_folder(name)) is not None:
         return ours
+    has_torch = "torch" in sys.modules
     found = resolve("method", name, _registered())
+    if "torch" in sys.modules and not has_torch:
+        _brings_torch.add(name)
     if not isinstance(found, Method):
         raise ConfigError(f"method {name!r} must be a models.methods.api.Method, got {type(found).__name__}")
     check_declared(name, found)
     return found
+
+
+def brings_torch(name: str) -> bool:
+    """Say whether `find` has brought torch into this process by importing this method."""
+    return name in _brings_torch
 
 
 def default() -> Method:
@@ -86,6 +95,9 @@ def _refusing(method: Method) -> Iterator[None]:
         yield
     except MethodError as error:
         raise ConfigError(f"method {method.name}: {error}") from error
+
+
+_brings_torch: set[str] = set()
 
 
 @lru_cache

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import ast
+import dataclasses
+import inspect
+import pkgutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from models.methods.api import LOCAL_RULES, Client, Method, Server
 from models.methods.exchange import EVALUATION, Exchange
 from models.settings import NAME_FORM, is_plain_name
-from models.spec import ConfigError, Section
+from models.spec import ConfigError, Section, did_you_mean, in_one_line
 from wire.payload import Record
+
+DECLARATIONS = "values(...), counts(...), class_ids(...), indices(...), scalar() or digest_of(...)"
+
+OURS = __name__.rpartition(".")[0]
 
 RESERVED_RULES = (*LOCAL_RULES, "auto")
 
@@ -23,22 +32,22 @@ def check_declared(name: str, method: Method) -> None:
         ConfigError: the text names the part, what was expected and what came.
     """
     for told in _faults(method):
-        raise ConfigError(f"method {name!r}: {told}")
+        raise ConfigError(f"method {name!r}: {in_one_line(told)}")
 
 
-def check_halves(method: Method) -> None:
+def check_halves(method: Method, here: Collection[str] = ("server",)) -> None:
     """Refuse a method whose halves are nowhere, as far as that is known without importing them: they may need torch.
 
-    The client's modules need not be here, where no client may ever be.
+    The client's modules need not be here, where no client may ever be; those of the parts in `here` must.
 
     Raises:
-        ConfigError: the text names the half.
+        ConfigError: the text names the half, and the nearest name.
     """
     kinds = {"server": Server, "client": Client, "client_numpy": object, "net": object}
     for half, kind in kinds.items():
         target = getattr(method, half)
         if target or half in ("server", "client"):
-            told = _fault_of_half(target, kind, must_be_here=half == "server")
+            told = _fault_of_half(target, kind, half in here, method)
             if told:
                 raise ConfigError(f"method {method.name}: {half} = {target!r}: {told}")
 
@@ -81,24 +90,80 @@ def _faults_of_exchanges(exchanges: Any) -> Iterator[str]:
             kind = getattr(exchange, part)
             if not (isinstance(kind, type) and issubclass(kind, Record)):
                 yield f"{where}: {part}: expected a subclass of wire.payload.Record, got {kind!r}"
+            for told in _faults_of_record(kind):
+                yield f"{where}: {part}: {told}"
             if not callable(getattr(exchange, f"{part}_dims")):
                 yield f"{where}: {part}_dims: expected a function of Facts, got {getattr(exchange, f'{part}_dims')!r}"
 
 
-def _fault_of_half(target: object, kind: type, must_be_here: bool) -> str:
-    """Say what is wrong with a `module:class`, "" if nothing is."""
+def _faults_of_record(record: type[Record]) -> Iterator[str]:
+    undecorated = inspect.get_annotations(record) and "__dataclass_fields__" not in vars(record)
+    if undecorated or not dataclasses.is_dataclass(record):
+        yield f"expected a dataclass, got {record.__name__} without @dataclass(frozen=True)"
+    for field in dataclasses.fields(record):
+        if "kind" not in field.metadata:
+            came = "nothing" if field.default is dataclasses.MISSING else repr(field.default)
+            yield f"field {field.name!r}: expected {DECLARATIONS}, got {came}"
+        symbols = (*field.metadata.get("dims", ()), field.metadata.get("of", ""))
+        if not all(isinstance(symbol, str) for symbol in symbols):
+            yield f"field {field.name!r}: expected symbols of sizes, such as 'C', got {symbols[:-1]}"
+
+
+def _modules_of(method: Method) -> set[str]:
+    """Return where the parts of a method are said to be, for who mistypes one."""
+    targets = (method.server, method.client, method.client_numpy, method.net)
+    modules = {target.partition(":")[0] for target in targets if isinstance(target, str)}
+    return {module for module in {*modules, method.config.__module__} if module and _is_found(module)}
+
+
+def _fault_of_half(target: object, kind: type, must_be_here: bool, method: Method) -> str:
+    """Say what is wrong with a `module:class` of a method, "" if nothing is."""
     module, _, name = target.partition(":") if isinstance(target, str) else ("", "", "")
     if not module or not name:
         return "expected 'module:class'"
     if must_be_here and not _is_found(module):
-        return f"there is no module {module!r}"
+        return _with_hint(f"there is no module {module!r}", did_you_mean(module, _beside(_modules_of(method))))
     if (loaded := sys.modules.get(module)) is None:
-        return ""
+        bound = _bound_in(module) if must_be_here and not module.startswith(OURS) else None
+        return "" if bound is None or name in bound else _absent(name, module, bound)
     if not hasattr(loaded, name):
-        return f"there is no {name} in {module!r}"
+        return _absent(name, module, [one for one, what in vars(loaded).items() if callable(what)])
     made = getattr(loaded, name)
     is_other = isinstance(made, type) and not issubclass(made, kind)
     return f"expected a subclass of models.methods.api.{kind.__name__}" if is_other else ""
+
+
+def _beside(modules: Collection[str]) -> set[str]:
+    """Return these modules and those that lie beside them."""
+    found = set(modules)
+    for module in modules:
+        package, spec = module.rpartition(".")[0], find_spec(module)
+        folder = [str(Path(spec.origin).parent)] if spec is not None and spec.origin else []
+        found |= {f"{package}.{each.name}" if package else each.name for each in pkgutil.iter_modules(folder)}
+    return found
+
+
+def _absent(name: str, module: str, bound: Collection[str]) -> str:
+    return _with_hint(f"there is no {name} in {module!r}", did_you_mean(name, bound))
+
+
+def _with_hint(told: str, hint: str) -> str:
+    return f"{told}; {hint}" if hint else told
+
+
+def _bound_in(module: str) -> set[str] | None:
+    """Return the names that a module's text binds, None where it cannot be told without running it."""
+    found = find_spec(module)
+    if found is None or not found.origin or not found.origin.endswith(".py"):
+        return None
+    try:
+        parts = list(ast.walk(ast.parse(Path(found.origin).read_bytes())))
+    except (OSError, SyntaxError, ValueError):
+        return None
+    bound = {part.asname or part.name for part in parts if isinstance(part, ast.alias)}
+    bound |= {part.name for part in parts if isinstance(part, ast.ClassDef | ast.FunctionDef)}
+    bound |= {part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+    return None if {"*", "__getattr__"} & bound else bound
 
 
 def _is_found(module: str) -> bool:

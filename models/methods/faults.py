@@ -14,7 +14,7 @@ import numpy as np
 
 from models.spec import ConfigError, in_one_line
 from models.steps import AbandonedError, TrainingDivergedError
-from wire.payload import RecordError, UnfitArrayError
+from wire.payload import EncodeError, RecordError, UnfitArrayError
 
 _ROOT = Path(__file__).parents[2]
 
@@ -23,6 +23,9 @@ _OURS = [_ROOT / package for package in ("coordinator", "edge_client", "models",
 _PYTHON = Path(os.__file__).parent
 
 _LIBRARIES = ("torch", "numpy")
+
+_MAX_SHOWN = 80
+"""Characters of a value that came in place of what was asked for."""
 
 
 class MethodError(Exception):
@@ -36,11 +39,11 @@ _TOLD_ELSEWHERE: _Kinds = (MethodError, UnfitArrayError, ConfigError, TrainingDi
 
 @contextlib.contextmanager
 def made_by(maker: str) -> Iterator[None]:
-    """Have the text of a fault of a method, or of an array that it made, begin with where it comes from."""
+    """Have the text of a fault of a method, or of what it made and cannot travel, begin with where it comes from."""
     try:
         yield
-    except (MethodError, UnfitArrayError, RecordError) as error:
-        raise type(error)(f"{maker}: {error}") from error.__cause__
+    except (MethodError, EncodeError, RecordError) as error:
+        raise _one_line(type(error)(f"{maker}: {error}")) from error.__cause__
 
 
 def asked(for_what: str, *but: type[BaseException]) -> _Question:
@@ -48,8 +51,8 @@ def asked(for_what: str, *but: type[BaseException]) -> _Question:
 
     Raises:
         MethodError: the text names the error, and the method's file and line where there is one.
-        ConfigError, TrainingDivergedError, AbandonedError, UnfitArrayError: as the code raised them; so are those of
-            `but`.
+        ConfigError, TrainingDivergedError, AbandonedError, UnfitArrayError: as the code raised them, in one line; so
+            are those of `but`, as they are.
     """
     return _Question(for_what, but)
 
@@ -69,7 +72,7 @@ class _Question:
             return
         with made_by(self._for_what):
             if isinstance(error, _TOLD_ELSEWHERE):
-                raise error
+                raise _one_line(error)
             if isinstance(error, RecordError):
                 raise MethodError(f"{in_one_line(str(error))}{_place(error)}") from error
             if isinstance(error, Exception | SystemExit):
@@ -80,6 +83,20 @@ def named(error: BaseException) -> str:
     """Return an error in one line, behind the name of its type."""
     told = in_one_line(str(error))
     return f"{type(error).__name__}: {told}" if told else type(error).__name__
+
+
+def shown(value: Any) -> str:
+    """Return in a few words of one line what came: of an array its shape, as its entries tell nobody anything."""
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple):
+        return f"an array of shape {tuple(shape)}"
+    return in_one_line(f"{value!r:.{_MAX_SHOWN}}")
+
+
+def _one_line(error: BaseException) -> BaseException:
+    """Return an error, or one like it whose text is one line."""
+    told = str(error)
+    return error if told.isprintable() else type(error)(in_one_line(told))
 
 
 def expect(kind: type | UnionType, got: Any, what: str) -> Any:

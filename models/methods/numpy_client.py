@@ -45,7 +45,14 @@ class NumpyClient(Client):
         return loss, {name: found[name] for name in self.net.trained}
 
     def local_train(self, exchange: str, seed: int, on_progress: Progress | None) -> float:
-        """Train on the local samples and return the mean loss, as `models.training.train` does."""
+        """Train on the local samples and return the mean loss, as the shared loop over a torch net does."""
+        self.before_training(exchange, seed)
+        try:
+            return self._train(seed, on_progress)
+        finally:
+            self.after_training()
+
+    def _train(self, seed: int, on_progress: Progress | None) -> float:
         context, config = self.context, self.spec.training
         x_NW, labels_N = np.asarray(context.train_x), self.train_labels()
         optimizer = optimizer_of(config)

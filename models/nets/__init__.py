@@ -102,18 +102,33 @@ def load_net_arrays(net: nn.Module, arrays: Mapping[str, np.ndarray]) -> None:
     """Put arrays of `net_arrays` back.
 
     Raises:
-        ValueError: a name is missing or unknown, or a shape differs; names and shapes of both sides are in the text.
+        ValueError: a name is missing or unknown, or a shape differs; the text names them.
     """
     import torch
 
     expected = {name: tuple(tensor.shape) for name, tensor in _state(net).items()}
     came = {name: tuple(array.shape) for name, array in arrays.items()}
     if expected != came:
-        differing = sorted(name for name in {*expected, *came} if expected.get(name) != came.get(name))
-        wanted, got = ({name: side.get(name, "nothing") for name in differing} for side in (expected, came))
-        raise ValueError(f"the net's arrays differ: expected {wanted}, got {got}")
+        raise ValueError(_differing(expected, came))
     state = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
     net.load_state_dict(state, strict=False)
+
+
+def _differing(expected: Mapping[str, tuple[int, ...]], came: Mapping[str, tuple[int, ...]]) -> str:
+    """Say in words what speaks against arrays of these shapes, by name, as a net's."""
+    told = []
+    if added := sorted(came.keys() - expected):
+        advice = "what arrays() adds to the net's own, load must take off before super().load"
+        told.append(f"the net has no {_listed(added)}: {advice}")
+    if missing := sorted(expected.keys() - came):
+        told.append(f"the net's own {_listed(missing)} are missing")
+    for name in sorted(name for name in expected.keys() & came if expected[name] != came[name]):
+        told.append(f"{name!r}: expected shape {expected[name]}, got {came[name]}")
+    return "; ".join(told)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, names))
 
 
 def count_parameters(net: nn.Module) -> int:

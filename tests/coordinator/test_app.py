@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import signal
 import socket
@@ -163,3 +164,30 @@ def test_a_run_that_is_found_impossible_as_it_begins_leaves_no_folder(tmp_path: 
     with pytest.raises(ConfigError, match=r"^it does not fit; nothing has run, so the run folder is removed$"):
         recorded(request, go)
     assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_one_whose_clients_have_been_asked_keeps_its_folder(tmp_path: Path) -> None:
+    """Be it that no exchange was closed, so that there is no line of any."""
+
+    def go(spec: RunSpec, record: RunRecord) -> ExitCode:
+        record.has_work = True
+        record.finish(Ledger(spec, find(spec.method)), {}, {}, "failed", "it is too large")
+        return ExitCode.BAD_CONFIG
+
+    request = RunRequest(load(None, [f"run.dir={tmp_path / 'runs'}"]), "simulate", tmp_path)
+    assert recorded(request, go) == ExitCode.BAD_CONFIG
+    (path,) = (tmp_path / "runs").iterdir()
+    assert json.loads((path / "summary.json").read_text())["reason"] == "it is too large"
+
+
+def test_where_this_machine_works_for_clients_a_part_that_is_nowhere_is_refused_before_anything(tmp_path: Path) -> None:
+    def go(spec: RunSpec, record: RunRecord) -> ExitCode:
+        record.finish(Ledger(spec, find(spec.method)), {}, {}, "interrupted", "")
+        return ExitCode.INTERRUPTED
+
+    config = load(None, [f"run.dir={tmp_path / 'runs'}", "model.name=nowhere:Net"])
+    for mode in ("simulate", "loopback"):
+        with pytest.raises(ConfigError, match=r"^\[model\] name = 'nowhere:Net': there is no such module here; "):
+            recorded(RunRequest(config, mode, tmp_path), go)
+    assert not (tmp_path / "runs").exists()
+    assert recorded(RunRequest(config, "serve", tmp_path), go) == ExitCode.INTERRUPTED

@@ -14,7 +14,7 @@ from models.methods.api import Exchange
 from tests.coordinator.accounting import TWO
 from wire.encoding import Packed, decode, encode, pack, unpack
 from wire.messages import Update
-from wire.payload import EMPTY, Nothing, Payload, Record, Tensor, class_ids, counts, values
+from wire.payload import EMPTY, Nothing, Payload, Record, RecordError, Tensor, class_ids, counts, values
 
 
 @dataclass(frozen=True)
@@ -186,3 +186,11 @@ def test_refusing_the_largest_update_takes_less_memory_than_twice_the_largest_me
         tracemalloc.stop()
     assert text is not None
     assert peak_bytes < 2 * LIMIT
+
+
+def test_what_a_records_own_check_says_is_told_in_one_line() -> None:
+    def check(record: Record) -> None:
+        raise RecordError("expected less, got [[1]\n [2]]")
+
+    told = "exchange 'prototypes': expected less, got [[1] [2]]"
+    assert open_exchange().misfit(uplink(), DIMS, {}, check) == told

@@ -1,9 +1,12 @@
-"""What is told of settings that nothing of a run goes by."""
+"""What is told of settings that nothing of a run goes by, and of a method that costs more than it need."""
+
+import sys
+from pathlib import Path
 
 import pytest
 
 from coordinator.config import load
-from coordinator.notes import unused_keys
+from coordinator.notes import run_notes, unused_keys
 from models.partition import PARTITION_KEYS, PARTITIONS
 from models.spec import DataConfig
 
@@ -45,3 +48,20 @@ def test_what_is_used_or_may_be_is_not(settings: str) -> None:
 def test_every_partition_says_which_keys_are_its_own() -> None:
     assert PARTITION_KEYS.keys() == PARTITIONS.keys()
     assert {key for keys in PARTITION_KEYS.values() for key in keys} <= set(DataConfig.__struct_fields__)
+
+
+@pytest.mark.parametrize("brings", [True, False])
+def test_a_method_that_brings_torch_into_the_coordinator_is_told(
+    brings: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"own_method_{brings}".lower()
+    brought = "sys.modules['torch'] = sys\n" if brings else ""
+    (tmp_path / f"{name}.py").write_text(f"import sys\n{brought}from tests.models.faulty_method import METHOD\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(sys.modules, "torch", sys)
+    monkeypatch.delitem(sys.modules, "torch")
+    config = load(None, [f"method.name={name}:METHOD"])
+    spec = config.spec("", ["a", "b"])
+    told, noted = f"method '{name}:METHOD' imports torch in the coordinator, ", run_notes(config, spec)
+    assert [line.startswith(told) for line in noted] == [True, False][not brings :]
+    assert len(run_notes(config, spec, needs_torch=True)) == 1, "and what the method says itself"

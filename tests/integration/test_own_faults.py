@@ -71,6 +71,8 @@ LEFT = r"SystemExit: 3 \(faulty_method\.py, line \d+\)"
         ("configure raises", f"downlink {AT}: {RAISED}"),
         ("aggregate exits", f"aggregate {AT}: {LEFT}"),
         ("metric", f"aggregate {AT}: expected a number as metric 'loss', got 'good'"),
+        ("metric array", rf"aggregate {AT}: expected a number as metric 'loss', got an array of shape \(50,\)"),
+        ("metric name", f"aggregate {AT}: expected texts as names of metrics, got int"),
         ("list", "arrays of the server half: expected a numpy array as 'mean', got list"),
         ("no downlink_dims", "exchange 'mean': downlink_dims: expected sizes by symbol, got NoneType"),
         ("uplink_dims raises", f"exchange 'mean': uplink_dims: {RAISED}"),
@@ -84,6 +86,20 @@ def test_whatever_a_method_does_is_told_in_one_line_and_its_traceback_is_in_the_
     assert "Traceback" not in capsys.readouterr().err
     (log,) = tmp_path.glob("run/*/log.txt")
     assert "Traceback" in log.read_text()
+
+
+def test_a_message_above_the_limit_is_named_and_what_has_run_stays(tmp_path: Path) -> None:
+    """Its size is a setting's matter, so the run ends with 2, as a client of `loopback` does."""
+    pytest.importorskip("sklearn")
+    limit = "transport.max_message_bytes=65536"
+    own = ("method.name=tests.models.faulty_method:METHOD", limit)
+    uplink = settings(*own, "method.fault=large uplink")
+    downlink = settings(*own, "model.feature_dim=20000")
+    both = {"uplink": uplink, "downlink": downlink}
+    told = [simulated_here(tmp_path / name, chosen, ExitCode.BAD_CONFIG)["reason"] for name, chosen in both.items()]
+    above = r"80\d\d\d bytes are more than \[transport\] max_message_bytes = 65536"
+    assert re.fullmatch(f"method faulty: client client-00: uplink {AT}: Update: {above}", told[0])
+    assert re.fullmatch(f"method faulty: downlink {AT}: Task: {above}", told[1])
 
 
 @pytest.mark.parametrize(("fault", "told"), [("uplink raises", RAISED), ("uplink exits", LEFT)])

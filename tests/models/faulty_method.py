@@ -28,6 +28,15 @@ def spoil(fault: str, part: str) -> None:
         sys.exit(3)
 
 
+_METRICS: dict[str, Any] = {
+    "metrics": None,
+    "metric": {"loss": "good"},
+    "metric array": {"loss": np.arange(50.0)},
+    "metric name": {1: 2.0},
+    "metric nan": {"loss": np.nan, "norm": 2.0},
+}
+
+
 @dataclass(frozen=True)
 class Mean(Record):
     """One vector."""
@@ -52,7 +61,7 @@ class MeanServer(Server):
         if self.config.fault == "state":
             self._mean = self._mean * np.float32(np.inf)
         spoil(self.config.fault, "aggregate")
-        told: Any = {"metrics": None, "metric": {"loss": "good"}}.get(self.config.fault, {})
+        told: Any = _METRICS.get(self.config.fault, {})
         return told  # type: ignore[no-any-return]
 
     def arrays(self) -> Mapping[str, np.ndarray]:
@@ -76,6 +85,8 @@ class MeanClient(Client):
         """Return the vector."""
         spoil(self.config.fault, "uplink")
         mean = Mean(self._mean * np.float32(np.nan if self.config.fault == "uplink" else 1))
+        if self.config.fault == "large uplink":
+            mean = Mean(np.zeros(20_000, np.float32))
         made: Any = None if self.config.fault == "no uplink" else mean
         return made  # type: ignore[no-any-return]
 

@@ -1,10 +1,12 @@
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from models.evaluation import evaluate
 from models.methods.api import Client, ClientContext
+from models.methods.faults import MethodError
 from models.nets.net import Net
 from tests.models.small_run import make_spec
 from wire.payload import Nothing, Record
@@ -37,8 +39,7 @@ class Plainest(Client):
         return Nothing()
 
     def predict(self, rule: str, features_BD: torch.Tensor) -> torch.Tensor:
-        assert rule == "ones"
-        return torch.ones(len(features_BD), dtype=torch.int64)
+        return torch.ones(len(features_BD), dtype=torch.int64) if rule == "ones" else SAID[rule]
 
 
 def client(train_x: list[list[float]], train_y: list[int]) -> Plainest:
@@ -50,6 +51,16 @@ def client(train_x: list[list[float]], train_y: list[int]) -> Plainest:
 
 X = torch.tensor([[3.0, 0.0], [0.0, 3.0], [2.0, 1.0]])
 Y = np.array([0, 1, 1])
+
+SAID = {
+    "unsure": torch.tensor([-1, 1, 3], dtype=torch.int32),
+    "above": torch.tensor([0, 104, 1]),
+    "below": torch.tensor([0, -2, 1]),
+    "real": torch.tensor([0.4, 1.0, 1.0]),
+    "truth": torch.tensor([False, True, True]),
+    "scores": torch.zeros(3, 4),
+}
+"""What rules say of the three samples, of which the first alone is right."""
 
 
 def test_rules_by_hand() -> None:
@@ -82,3 +93,37 @@ def test_features_are_computed_once_and_the_mode_is_restored() -> None:
     evaluate(made, X, Y, ["head", "ones"])
     assert made.context.net.passes == 1
     assert made.context.net.training
+
+
+def test_whole_numbers_of_any_width_and_unsure_ones_are_counted() -> None:
+    assert evaluate(client([], []), X, Y, ["unsure"]) == {"unsure": 1}
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        ("above", "from 0 to 3, or -1, got 104"),
+        ("below", "from 0 to 3, or -1, got -2"),
+        ("real", "as whole numbers, got torch.float32"),
+        ("truth", "as whole numbers, got torch.bool"),
+        ("scores", r"of shape \(3,\), got \(3, 4\)"),
+    ],
+)
+def test_what_are_no_class_ids_is_refused(rule: str, told: str) -> None:
+    with pytest.raises(MethodError, match=f"^expected class ids of rule '{rule}' {told}$"):
+        evaluate(client([], []), X, Y, [rule])
+
+
+@pytest.mark.parametrize(
+    ("said_B", "told"),
+    [
+        (np.array([0.0, 1.0, 1.0]), "as whole numbers, got float64"),
+        (np.array([0, 1]), r"of shape \(3,\), got \(2,\)"),
+        (np.array([0, 1, 4], np.uint16), "from 0 to 3, or -1, got 4"),
+        ([0, 1, 1], "as an array, got list"),
+    ],
+)
+def test_so_are_those_that_numpy_made(said_B: Any, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Plainest, "predictions", lambda self, x, rules: {"own": said_B})
+    with pytest.raises(MethodError, match=f"^expected class ids of rule 'own' {told}$"):
+        evaluate(client([], []), X, Y, ["own"])

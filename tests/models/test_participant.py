@@ -9,6 +9,7 @@ from models import methods
 from models.checkpoint import state_hash
 from models.data import ClientData
 from models.methods.api import LOCAL_RULES
+from models.methods.faults import MethodError
 from models.participant import Participant
 from models.spec import ConfigError, EvaluationConfig, ModelConfig, RunSpec, TrainingConfig
 from models.steps import AbandonedError
@@ -201,3 +202,11 @@ def test_a_client_may_get_lose_and_regain_samples_between_rounds(method: str) ->
                 assert exchanged.uplinks[client].sizes == expected
     run.final_evaluation()
     assert run.base == 3
+
+
+def test_a_load_that_fails_names_the_exchange_that_it_was_for() -> None:
+    made, (exchange,) = participant(), METHOD.exchanges
+    state = {**made.arrays(), "mine": np.zeros(1, np.float32)}
+    at = f"load of the client half at the start of round 2, exchange '{exchange.name}'"
+    with pytest.raises(MethodError, match=f"^{at}: ValueError: the net has no 'mine'"):
+        made.load(state, 2, 0)

@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 import pytest
-from msgspec import MsgspecError
+from msgspec import UNSET, MsgspecError
 from msgspec.structs import replace
 
 from coordinator.metrics.footprint import PEAKS_OF_CLIENTS
 from coordinator.metrics.ledger import Cost, Ledger
-from coordinator.metrics.tally import Report
+from coordinator.metrics.tally import ExchangeLine, Report, read_line
 from models.spec import EvaluationConfig
 from tests.coordinator.accounting import (
     READY,
@@ -207,6 +207,17 @@ def test_a_line_says_what_became_of_a_client() -> None:
     assert bob["up"]["predicted_elements"] == 0
     assert (ann["computed_by"], bob["computed_by"]) == ("torch, cpu", "")
     assert (server["metrics"], server["exchange_s"]) == ({"loss": None, "share": 0.5}, 3)
+    assert server["null_reasons"] == {"metrics.loss": "aggregate returned nan"}
+
+
+def test_a_line_whose_metrics_are_all_known_has_no_reasons_and_reads_as_it_did() -> None:
+    book = Book()
+    book.open(1, 0, 10, {})
+    written = book.ledger.exchange_closed({"share": 0.5}, 13)[-1]
+    assert "null_reasons" not in json.loads(written)
+    read = read_line(written)
+    assert isinstance(read, ExchangeLine)
+    assert (read.metrics, read.null_reasons) == ({"share": 0.5}, UNSET)
 
 
 def test_an_update_that_cannot_be_right_is_told_apart_from_a_missing_one_unless_a_corrected_one_came() -> None:

@@ -36,6 +36,17 @@ def test_csv_has_a_row_for_each_round_of_each_run(run: Run) -> None:
     assert rows[1]["accuracy.anchor.weighted"] == ""
     sent = sum(int(row["uplink.encoded_bytes"]) for row in rows[:2])
     assert sent == run.summary["uplink"]["encoded_bytes"]
+    assert [row["metric.loss"] for row in rows[:2]] == ["0.5", "0.5"]
+
+
+def test_a_metric_that_is_unknown_is_null_with_the_reason_and_empty_in_csv(run: Run) -> None:
+    told = {"metrics.loss": "aggregate returned inf"}
+    series = dataclasses.replace(run.series, metrics={"loss": {1: None, 2: 0.5}}, null_reasons={1: told})
+    run = dataclasses.replace(run, series=series)
+    first, second = json.loads(to_json([run]))["runs"][0]["rounds"]
+    assert (first["metrics"], first["null_reasons"]) == ({"loss": None}, told)
+    assert (second["metrics"], second["null_reasons"]) == ({"loss": 0.5}, {})
+    assert [row["metric.loss"] for row in csv.DictReader(io.StringIO(to_csv([run])))] == ["", "0.5"]
 
 
 def test_csv_says_last_how_many_clients_have_tested(run: Run) -> None:

@@ -79,6 +79,13 @@ def test_the_figures_are_the_summarys(run: Run) -> None:
     assert page.row("bob")[1:7] == ["5", "30", "2", "2", "0", "2"]
 
 
+def test_what_the_server_half_told_is_there(run: Run) -> None:
+    series = dataclasses.replace(run.series, metrics={"loss": {1: 0.25, 2: 1 / 3}, "hidden": {1: None}})
+    page = Reader(run_page(dataclasses.replace(run, series=series)))
+    assert page.row("loss") == ["0.3333", "2", "0.25", "0.3333"]
+    assert not any(row[:1] == ["hidden"] for row in page.rows)
+
+
 def test_traffic_says_whose_updates_are_counted(run: Run) -> None:
     assert "up are those of accepted updates" in run_page(run)
 

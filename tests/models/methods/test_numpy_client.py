@@ -13,7 +13,9 @@ from models.methods.fedproto import Downlink
 from models.methods.numpy_client import NumpyClient
 from models.nets.affine import AffineNet
 from models.spec import ConfigError, ModelConfig, TrainingConfig
+from models.steps import AbandonedError
 from tests.models.small_run import make_spec
+from wire.payload import Record
 
 FEDPROTO = methods.find("fedproto")
 X = np.random.default_rng(1).normal(size=(9, 5)).astype(np.float32)
@@ -119,3 +121,34 @@ def test_only_the_head_of_a_frozen_projection_is_trained() -> None:
     half.net.by_projection = pytest.fail  # type: ignore[method-assign,assignment]
     half.local_train("statistics", 0, None)
     assert (half.net.features(X) == X).all()
+
+
+def test_hooks_stand_around_training_however_it_ends() -> None:
+    told: list[object] = []
+
+    class Hooked(NumpyClient):
+        def before_training(self, exchange: str, seed: int) -> None:
+            told.append((exchange, seed))
+
+        def after_training(self) -> None:
+            told.append("after")
+
+        def receive(self, exchange: str, downlink: Any) -> None:
+            raise NotImplementedError
+
+        def uplink(self, exchange: str) -> Record:
+            raise NotImplementedError
+
+    plain = client("local_only")
+    half = Hooked(plain.spec, plain.config)
+    half.start(plain.context)
+    loss = half.local_train("all", 3, None)
+    assert told == [("all", 3), "after"]
+    assert loss == client("local_only").local_train("all", 3, None)
+    with pytest.raises(AbandonedError):
+        half.local_train("all", 4, abandon)
+    assert told[2:] == [("all", 4), "after"]
+
+
+def abandon(done: int, total: int) -> None:
+    raise AbandonedError
