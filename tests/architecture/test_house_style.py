@@ -82,3 +82,21 @@ def test_every_folder_of_a_package_is_one(package: str) -> None:
     """Setuptools warns of any other that it takes files from."""
     folders = {path.parent for path in (ROOT / package).rglob("*") if path.is_file()}
     assert not [path for path in folders if path.name != "__pycache__" and not (path / "__init__.py").exists()]
+
+
+MARKERS = re.compile(r"^(<{7}|={7}|>{7}|\|{7})( |$)", re.MULTILINE)
+"""Lines that a merge leaves where two changes meet."""
+
+
+def test_no_merge_was_left_half_done() -> None:
+    endings = (".py", ".md", ".toml", ".yml", ".sh", ".jinja", ".js", ".service", "Makefile", "run")
+    parts = [ROOT / package for package in (*PACKAGES, "tests", "deploy", ".ci")]
+    texts = [*ROOT.glob("*"), *(path for part in parts for path in part.rglob("*"))]
+    found = [path for path in texts if path.is_file() and path.name.endswith(endings)]
+    assert ROOT / "CHANGELOG.md" in found
+    assert [str(path) for path in found if MARKERS.search(path.read_text(encoding="utf-8"))] == []
+
+
+@pytest.mark.parametrize("mark", ["<<<<<<< HEAD", "=======", ">>>>>>> theirs"])
+def test_a_merge_that_was_left_half_done_is_found(mark: str) -> None:
+    assert MARKERS.search(f"one\n{mark}\nother\n")
