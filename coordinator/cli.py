@@ -176,14 +176,14 @@ def _simulate(args: argparse.Namespace) -> int:
     chosen = [f"simulation.{key}={value}" for key, value in given.items() if value is not None]
     config, modules, folder = _load_run(args, "simulate", [*chosen, *args.set])
     if args.profiles_from is not None:
-        from coordinator.virtual.measured import with_profiles_of
+        from coordinator.simulation.measured import with_profiles_of
         from models.spec import ConfigError
 
         if folder is not None:
             raise ConfigError("--profiles-from: a run that goes on keeps the profiles that it was started with")
         config = with_profiles_of(config, args.profiles_from)
 
-    from coordinator.simulation import simulate
+    from coordinator.simulation.simulate import simulate
 
     return simulate(config, modules, args.init_from, folder)
 
@@ -202,8 +202,8 @@ def _check_config(args: argparse.Namespace) -> int:
 
 
 def _status(args: argparse.Namespace) -> int:
-    from coordinator.status import read_status, watch
-    from coordinator.status_text import format_status, json_status
+    from coordinator.status.reading import read_status, watch
+    from coordinator.status.text import format_status, json_status
 
     is_json = args.format == "json"
     if args.watch is not None:

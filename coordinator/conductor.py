@@ -15,10 +15,10 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Literal
 
 from coordinator import round_events as rounds
+from coordinator.aggregator.half import Closing, Constant, Half, RoundUnusableError
 from coordinator.delay import Delay
 from coordinator.exchange import OpenExchange
 from coordinator.gate import Gate
-from coordinator.half import Closing, Constant, Half, RoundUnusableError
 from coordinator.metrics.byte_prediction import downlink_dims, uplink_dims
 from coordinator.metrics.ledger import Ledger
 from coordinator.metrics.links import StoredLinks

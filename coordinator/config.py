@@ -12,7 +12,7 @@ import tomli_w
 from coordinator.label_map import check_label_map
 from coordinator.report.forms import AUTOMATIC
 from coordinator.round_rules import RoundRules
-from coordinator.virtual.section import SimulationSection
+from coordinator.simulation.section import SimulationSection
 from models import methods
 from models.data import DATASETS
 from models.methods.api import Method

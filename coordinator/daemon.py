@@ -16,6 +16,7 @@ import msgspec
 
 from coordinator import round_events as rounds
 from coordinator.acks import Acks
+from coordinator.aggregator.server_half import ServerHalf, Spare
 from coordinator.alarm import Alarm
 from coordinator.clients.awaited import awaited
 from coordinator.clients.door import Arrival, OpenPort
@@ -37,7 +38,6 @@ from coordinator.metrics.tally import Report
 from coordinator.misfits import Misfits
 from coordinator.notes import goes_on, run_notes
 from coordinator.rounds import Rounds
-from coordinator.server_half import ServerHalf, Spare
 from coordinator.store.record import RunRecord
 from coordinator.store.run_folder import run_token
 from coordinator.store.schema import in_words

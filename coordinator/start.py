@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from coordinator.half import ServerHalfError
+from coordinator.aggregator.half import ServerHalfError
 from coordinator.metrics.origin import Origin
 from coordinator.metrics.tally import RoundLine, read_line
 from coordinator.metrics.written_lines import all_written_lines

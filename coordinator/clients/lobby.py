@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from coordinator.aggregator.half import Constant
 from coordinator.clients import foyer
 from coordinator.clients.device import data_index
 from coordinator.clients.door import Arrival
 from coordinator.clients.foyer import Fault, Foyer, Guest
 from coordinator.clients.put_off import PutOff
-from coordinator.half import Constant
 from models.methods.api import Method
 from models.spec import RunSpec
 from wire.encoding import Frames, Packed, encode

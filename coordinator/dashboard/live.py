@@ -10,7 +10,7 @@ from pathlib import Path
 
 from coordinator.report.page import live_body
 from coordinator.report.reading import Run, read_run
-from coordinator.status import read_status
+from coordinator.status.reading import read_status
 from coordinator.store.holder import last_holder
 from coordinator.store.run_folder import RunFolder
 from coordinator.whereabouts import IN_WORDS, whereabouts

@@ -20,7 +20,7 @@ from coordinator.metrics.privacy import EXTRA, privacy_summary
 from coordinator.metrics.tally import Cost, Refusals, RoundLine, Traffic
 from coordinator.metrics.task_scores import TaskScores
 from coordinator.metrics.wire_bytes import SOURCES, wire_source, wire_summary, wire_total
-from coordinator.simulated_time import simulated_times
+from coordinator.simulation.simulated_time import simulated_times
 from models.methods.api import Method
 from models.spec import RunSpec
 from wire.messages import Ready

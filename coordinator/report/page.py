@@ -19,8 +19,8 @@ from coordinator.report.prototype_map import plane_of
 from coordinator.report.reading import Run
 from coordinator.report.rendering import ShownFigures, rendered
 from coordinator.report.timeline import AGGREGATE, LINK, MISSING, UNKNOWN, WAIT, Timeline, timeline_of
-from coordinator.status import Status
-from coordinator.status_text import exchange_in_words, way_on
+from coordinator.status.reading import Status
+from coordinator.status.text import exchange_in_words, way_on
 from coordinator.store.run_folder import Samples
 
 SHOWN_SPANS = (*STAGES[:-1], LINK, UNKNOWN, WAIT, AGGREGATE, MISSING)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from coordinator.commands import COMMANDS
+from coordinator.aggregator.commands import COMMANDS
 from coordinator.metrics.ledger import Ledger
 from coordinator.metrics.links import Links
 from coordinator.metrics.series import Series, gather

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import msgspec
 
+from coordinator.aggregator.server_half import Spare
 from coordinator.clients.door import Arrival, OnArrival, OnBarred, OnEnded, Port
 from coordinator.clients.foyer import Guest
 from coordinator.clients.turned_away import TurnedAway
 from coordinator.config import RunConfig
 from coordinator.daemon import Coordinator
 from coordinator.display import Display
-from coordinator.server_half import Spare
 from coordinator.service.settings import ServiceConfig
 from coordinator.store.record import RunRecord
 from coordinator.store.run_folder import RunFolder

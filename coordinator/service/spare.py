@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coordinator.server_half import MODULE
+from coordinator.aggregator.server_half import MODULE
 from coordinator.store.schema import in_words
 from wire.sockets.child import Child, thread_environment
 from wire.sockets.log import say

@@ -12,12 +12,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from coordinator import commands
 from coordinator import round_events as rounds
+from coordinator.aggregator import commands
+from coordinator.aggregator.half import Constant
 from coordinator.clients.waiting import Presence
 from coordinator.config import RunConfig
 from coordinator.display import Display
-from coordinator.half import Constant
 from coordinator.metrics.ledger import Ledger
 from coordinator.metrics.links import StoredLinks
 from coordinator.metrics.since_start import SentConstants

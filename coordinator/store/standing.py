@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from coordinator import commands
-from coordinator.half import Constant
+from coordinator.aggregator import commands
+from coordinator.aggregator.half import Constant
 from coordinator.metrics.links import StoredLinks
 from coordinator.metrics.origin import Origin
 from coordinator.metrics.since_start import SentConstants

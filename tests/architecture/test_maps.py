@@ -23,7 +23,7 @@ def present(package: Path) -> set[str]:
     return modules | {f"{path.parent.name}/" for path in package.glob("*/__init__.py")}
 
 
-FOLDERS = [f"coordinator/{folder}" for folder in ("clients", "store", "metrics")]
+FOLDERS = [f"coordinator/{folder}" for folder in ("clients", "store", "metrics", "aggregator", "simulation", "status")]
 
 
 @pytest.mark.parametrize("package", ["coordinator", *FOLDERS, "edge_client", "models"])

@@ -57,7 +57,7 @@ def _kinds(path: str) -> tuple[str, ...]:
     """Return what kinds of process come to the failure points of a file."""
     if path.startswith(SHARED):
         return ("coordinator", "trainer")
-    own = {"coordinator/aggregator.py": "aggregator", "edge_client/trainer.py": "trainer"}
+    own = {"coordinator/aggregator/child.py": "aggregator", "edge_client/trainer.py": "trainer"}
     return (own.get(path, "coordinator" if path.startswith("coordinator/") else "client"),)
 
 

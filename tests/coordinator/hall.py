@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from coordinator.aggregator.half import Constant
 from coordinator.clients.door import Arrival
 from coordinator.clients.lobby import Events, Lobby
-from coordinator.half import Constant
 from models import methods
 from models.spec import DataConfig, EvaluationConfig, ModelConfig, RunSpec, TrainingConfig, WireConfig
 from wire.encoding import Frames, decode, pack

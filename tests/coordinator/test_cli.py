@@ -122,7 +122,11 @@ def test_a_reader_that_goes_away_is_no_traceback(args: list[str]) -> None:
     assert process.wait(timeout=60) == ExitCode.FINISHED
 
 
-APPS = (("coordinator.app", "serve"), ("coordinator.loopback", "loopback"), ("coordinator.simulation", "simulate"))
+APPS = (
+    ("coordinator.app", "serve"),
+    ("coordinator.loopback", "loopback"),
+    ("coordinator.simulation.simulate", "simulate"),
+)
 
 Call = tuple[str, RunConfig, Path, Path | None, RunFolder | None]
 

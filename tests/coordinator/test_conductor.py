@@ -13,8 +13,8 @@ import pytest
 
 from coordinator import conductor as conductor_module
 from coordinator import round_events as rounds
+from coordinator.aggregator.half import Aggregate, Closing, Half, ServerHalfError
 from coordinator.conductor import Conductor
-from coordinator.half import Aggregate, Closing, Half, ServerHalfError
 from coordinator.metrics.links import StoredLinks
 from coordinator.metrics.origin import Origin
 from coordinator.rounds import Rounds

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from coordinator import daemon
+from coordinator.aggregator.half import Constant
 from coordinator.clients.door import Arrival, OnArrival
 from coordinator.config import load
 from coordinator.display import Display
-from coordinator.half import Constant
 from coordinator.store.record import RunRecord
 from coordinator.store.run_folder import RunFolder
 from wire.encoding import Frames, Packed, decode, pack

@@ -50,7 +50,7 @@ def folder(tmp_path: Path) -> Path:
 def install(folder: Path, arguments: str) -> subprocess.CompletedProcess[str]:
     functions = INSTALL.read_text().removesuffix('main "$@"\n')
     script = functions + STEPS.format(arguments=arguments, deploy=ROOT / "deploy", folder=folder)
-    return subprocess.run(["sh", "-c", script, str(INSTALL)], capture_output=True, text=True, timeout=60)
+    return subprocess.run(["sh", "-c", script, str(INSTALL)], capture_output=True, text=True, timeout=60, cwd=folder)
 
 
 def enabled(folder: Path) -> list[str]:

@@ -11,7 +11,7 @@ from tests.integration.pairs_run import PairsRun
 from tests.integration.processes import Coordinator, Processes, booked
 from tests.integration.simulated import comparable, finished, settings, simulated_here
 
-JOB = "coordinator.virtual.job"
+JOB = "coordinator.simulation.job"
 
 
 def simulate(pairs: PairsRun, jobs: int, *more: str) -> Coordinator:

@@ -7,7 +7,7 @@ import signal
 import psutil
 import pytest
 
-from coordinator.status import read_status
+from coordinator.status.reading import read_status
 from tests.integration.pairs_run import PairsRun
 from tests.integration.processes import until
 from tests.integration.served_run import client_id

@@ -16,8 +16,8 @@ from coordinator.dashboard import live as live_module
 from coordinator.dashboard.live import LiveRun, version_of
 from coordinator.report.reading import Run, read_run
 from coordinator.report.rendering import live_script
-from coordinator.status import read_status
-from coordinator.status_text import format_status
+from coordinator.status.reading import read_status
+from coordinator.status.text import format_status
 from coordinator.store.run_folder import RunFolder
 from coordinator.store.schema import lock_path
 from tests.coordinator.report.runs import RecordedRun

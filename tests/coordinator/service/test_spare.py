@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from coordinator.server_half import ServerHalf
+from coordinator.aggregator.server_half import ServerHalf
 from coordinator.service.spare import SpareAggregator
 from tests.coordinator.hall import SPEC
 

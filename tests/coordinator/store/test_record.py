@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from coordinator.aggregator.half import Constant
 from coordinator.config import load
 from coordinator.display import Display
-from coordinator.half import Constant
 from coordinator.metrics.ledger import Ledger
 from coordinator.metrics.links import LinkCounts, StoredLinks
 from coordinator.metrics.origin import Origin

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coordinator import commands
+from coordinator.aggregator import commands
 from coordinator.metrics.tally import (
     ClientLine,
     Cost,

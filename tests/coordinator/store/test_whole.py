@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from msgspec.json import encode as to_json
 
-from coordinator import commands
+from coordinator.aggregator import commands
 from coordinator.config import load
 from coordinator.metrics.tally import Refusals, RoundLine, Traffic
 from coordinator.store.run_folder import RunFolder
