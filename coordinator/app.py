@@ -164,7 +164,7 @@ def _carried_out(
             code = go(spec, record)
         if code == ExitCode.BAD_CONFIG and record.summary is not None and _is_removed(request, folder, record):
             raise ConfigError(record.summary["reason"])
-        if code.outcome == "interrupted" and request.can_go_on:
+        if code == ExitCode.INTERRUPTED and request.can_go_on:
             display.note(folder.how_to_go_on(request.mode))
     except (ConfigError, StoreError, OSError) as error:
         where = "[run] dir" if request.folder is None else "--resume"

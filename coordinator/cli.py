@@ -40,7 +40,7 @@ def _run_command(argv: Sequence[str] | None) -> int:
         from coordinator.store.schema import NoSpaceError
 
         print(f"coordinator: {error}", file=sys.stderr)
-        return ExitCode.UNWRITTEN if isinstance(error, NoSpaceError) else ExitCode.BAD_CONFIG
+        return ExitCode.NO_SPACE if isinstance(error, NoSpaceError) else ExitCode.BAD_CONFIG
 
 
 def _parser() -> argparse.ArgumentParser:

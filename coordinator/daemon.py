@@ -143,7 +143,7 @@ class Coordinator:
         self._ended: asyncio.Future[tuple[ExitCode, str]] = self._loop.create_future()
         self._goodbyes = asyncio.Event()
         self._door = self._open_port(self._on_arrival, self._on_barred, self._turned_away, self._meter.links.ended)
-        self._record.attach(lambda error: self.end(ExitCode.UNWRITTEN, str(error)))
+        self._record.attach(lambda error: self.end(ExitCode.INTERRUPTED, str(error)))
         if self._record.standing.constants is not None:
             self._display.note(goes_on(self._rounds, self._method))
         self._display.note(f"listening on {self._door.address}")
@@ -204,7 +204,7 @@ class Coordinator:
         except (OSError, StoreError) as error:
             incomplete = f"the run's record is not complete: {in_words(error, self._record.folder.path)}"
             self._display.note(incomplete)
-            code, reason = (code, reason) if code.outcome == "interrupted" else (ExitCode.UNWRITTEN, incomplete)
+            code, reason = ExitCode.INTERRUPTED, reason if code == ExitCode.INTERRUPTED else incomplete
         self.reason = reason
         self._display.note(f"the run is over: {code.outcome}" + (f" ({reason})" if reason else ""))
         return code
@@ -358,9 +358,8 @@ class Coordinator:
         self._record.put_turned_away(self._turned_away.counts)
 
     def _on_due(self) -> None:
-        now = self._now()
-        self._lobby.tick(now)
-        self._feed(rounds.Ticked(now))
+        self._lobby.tick(self._now())
+        self._feed(rounds.Ticked(self._now()))
 
     def _send_tasks(self, clients: Iterable[str]) -> None:
         for client, frames, cost in self._tasks.made_for(clients):
@@ -382,7 +381,8 @@ class Coordinator:
             self._display.log(traceback.format_exc())
             self.end(ExitCode.FAILED, f"method {self._method.name}: {error}")
         except (ConfigError, EncodeError) as error:  # a start that does not fit, or more than a message may hold
-            self.end(ExitCode.BAD_CONFIG, str(error))
+            maker = f"method {self._method.name}: " if isinstance(error, EncodeError) else ""
+            self.end(ExitCode.BAD_CONFIG, f"{maker}{error}")
 
     def _finish(self, finish: rounds.Finish) -> None:
         self.end(ExitCode.FINISHED if finish.outcome == "finished" else ExitCode.FAILED, finish.reason)
@@ -391,7 +391,7 @@ class Coordinator:
         """End the run if one of its tasks has failed: it would wait for that task for ever."""
         error = None if task.cancelled() else task.exception()
         if isinstance(error, OSError | StoreError):
-            self.end(ExitCode.UNWRITTEN, f"cannot write: {in_words(error, self._record.folder.path)}")
+            self.end(ExitCode.INTERRUPTED, f"cannot write: {in_words(error, self._record.folder.path)}")
         elif error is not None:
             self._display.note("".join(traceback.format_exception(error)))
             self.end(ExitCode.FAILED, f"internal error: {named(error)}")

@@ -1,7 +1,7 @@
 """What earlier runs left in a client's folder: each run's states in a folder of its own, and the run constants.
 
 They are kept, so that a run can go on whenever it is resumed and its model be looked at, until they are too old or, the
-oldest first, too many. Both share one allowance.
+oldest first, too many. Both share one allowance, of which run constants, small and fetched once, have the first claim.
 """
 
 from __future__ import annotations
@@ -47,18 +47,14 @@ def constants_left(folder: Path) -> list[Path]:
 
 
 def prune_runs(folder: Path, keep: ClientSection, now: float, current: Path) -> None:
-    """Remove runs until the allowance holds for all that is left; the current one stays, and so do run constants.
-
-    The coordinator goes by the constants that it was told of.
-    """
-    constants = constants_left(folder)
-    prune([*runs_left(folder), *constants], keep.keep_days, keep.keep_mib, now, {current, *constants})
+    """Remove runs until the allowance holds for them, less what run constants take of it; the current one stays."""
+    taken = sum(_size_of(path) for path in constants_left(folder)) / MEBIBYTE
+    prune(runs_left(folder), keep.keep_days, keep.keep_mib - taken, now, {current})
 
 
 def prune_constants(folder: Path, keep: ClientSection, now: float) -> None:
-    """Remove run constants until the allowance holds for all that is left; runs stay, as any may be the next."""
-    runs = runs_left(folder)
-    prune([*runs, *constants_left(folder)], keep.keep_days, keep.keep_mib, now, runs)
+    """Remove run constants until the allowance holds for them; the coordinator goes by those that a hello tells of."""
+    prune(constants_left(folder), keep.keep_days, keep.keep_mib, now)
 
 
 def prune(left: Iterable[Path], keep_days: float, keep_mib: float, now: float, spared: Collection[Path] = ()) -> None:

@@ -297,7 +297,7 @@ class Session:
             return []
         self.task = (task.round, task.exchange)
         self.work = Work.WORKING
-        self._restarts, self._has_changed = 0, False
+        self._restarts, self._has_changed, self._held_by = 0, False, ""
         return [DropUplink(), StartTask(task)]
 
     def _on_progressed(self, event: Progressed) -> Iterable[Instruction]:

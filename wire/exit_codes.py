@@ -15,10 +15,10 @@ class ExitCode(IntEnum):
     """The run failed: too many rounds without a quorum, or an error in the method."""
     INTERRUPTED = 5
     """Stopped before the end, as by a signal; may be started again."""
-    UNWRITTEN = 6
-    """What the run is to leave behind cannot be written, as on a full disk; may be started again, and goes on then."""
+    NO_SPACE = 6
+    """Nothing could be begun, as the disk is full; the same command can be given again once it is not."""
 
     @property
     def outcome(self) -> str:
         """What clients and `summary.json` are told of a run that ended so."""
-        return "finished" if self == ExitCode.FINISHED else "interrupted" if self >= ExitCode.INTERRUPTED else "failed"
+        return {ExitCode.FINISHED: "finished", ExitCode.INTERRUPTED: "interrupted"}.get(self, "failed")

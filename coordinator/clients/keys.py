@@ -7,6 +7,7 @@ first, so that one which is missing beside a secret key was lost.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import time
@@ -23,7 +24,6 @@ from wire.sockets.keys import KeyFileError, KeyPair, keep_secret, make_pair, rea
 
 SECRET_FILE = "coordinator.secret"
 CLIENTS_FILE = "clients.toml"
-LOCK_FILE = "clients.lock"
 
 LOCK_WAIT_S = 10.0
 """How long a command that changes the list waits for another one that does."""
@@ -143,29 +143,37 @@ def _list_in(folder: Path) -> Path:
 
 @contextlib.contextmanager
 def _changing(path: Path) -> Iterator[None]:
-    """Keep other commands from changing a list: what they wrote between our reading and writing it would be lost."""
-    lock = path.with_name(LOCK_FILE)
+    """Keep other commands from changing a list; what they wrote between our reading and writing it would be lost.
+
+    The folder is what is locked: a file for it would be its maker's, and keep the owner out once root has made it.
+    Where a file system locks no folders, as NFS does not, commands are on their own.
+    """
     try:
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+        descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
-        raise ConfigError(f"{lock}: expected to write beside the enrolment list, got {error.strerror}") from None
+        raise ConfigError(f"{path.parent}: expected to read the folder of the list, got {error.strerror}") from None
     try:
-        _wait_for(descriptor, lock)
+        _wait_for(descriptor, path)
         yield
     finally:
         os.close(descriptor)
 
 
-def _wait_for(descriptor: int, lock: Path) -> None:
+def _wait_for(descriptor: int, path: Path) -> None:
     give_up_at = time.monotonic() + LOCK_WAIT_S
     while True:
         try:
-            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
         except BlockingIOError:
             if time.monotonic() >= give_up_at:
                 told = f"another command has been changing the list for {LOCK_WAIT_S:g} s; end it and try again"
-                raise ConfigError(f"{lock}: {told}") from None
+                raise ConfigError(f"{path}: {told}") from None
             time.sleep(0.02)
+        except OSError as error:
+            if error.errno in (errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP):
+                return
+            raise
 
 
 def _has_keys(folder: Path) -> bool:

@@ -96,7 +96,8 @@ class Series:
         clients: by client id.
         exchanges: by the name of the exchange, in order.
         work: by round and client.
-        metrics: what the server half tells, by name and round; None where it is unknown.
+        metrics: what the server half tells, by name and round; of several exchanges of a round the last that is known,
+            None where none is.
         null_reasons: why, by round and dotted path.
         shown: the rounds whose exchanges are kept in `timeline`.
         timeline: by round, its lines in order.
@@ -186,10 +187,14 @@ def _book_exchange(series: Series, line: ExchangeLine) -> None:
         return
     if line.round in series.shown:
         series.timeline.setdefault(line.round, []).append(line)
+    reasons, told = series.null_reasons.setdefault(line.round, {}), line.null_reasons
     for name, value in line.metrics.items():
-        series.metrics.setdefault(name, {})[line.round] = value
-    if isinstance(line.null_reasons, dict):
-        series.null_reasons.setdefault(line.round, {}).update(line.null_reasons)
+        known, path = series.metrics.setdefault(name, {}), f"metrics.{name}"
+        if value is not None:
+            known[line.round] = value
+            reasons.pop(path, None)
+        elif known.setdefault(line.round) is None and isinstance(told, dict) and path in told:
+            reasons[path] = told[path]
 
 
 def _accuracy(shares: Mapping[int, Mapping[str, Shares]]) -> dict[str, list[Point]]:

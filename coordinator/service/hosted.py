@@ -197,7 +197,7 @@ class Hosted:
             with self._opened:
                 code = await self._coordinator.run(None)
         except (OSError, StoreError) as error:
-            code = ExitCode.UNWRITTEN
+            code = ExitCode.INTERRUPTED
             self.reason = f"its record cannot be written: {in_words(error, self.plan.folder.path)}"
         self.reason = self._coordinator.reason or self.reason
         return self._outcome or code.outcome

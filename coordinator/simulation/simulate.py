@@ -120,7 +120,7 @@ class Simulation:
         except CheckpointError as error:
             self._end(ExitCode.INTERRUPTED, str(error))
         except (OSError, StoreError) as error:
-            self._end(ExitCode.UNWRITTEN, f"cannot write: {in_words(error, self._record.folder.path)}")
+            self._end(ExitCode.INTERRUPTED, f"cannot write: {in_words(error, self._record.folder.path)}")
         except Exception as error:  # whatever a net or data set does
             self._record.display.note(traceback.format_exc())
             self._end(ExitCode.FAILED, named(error))
@@ -146,7 +146,7 @@ class Simulation:
             told = in_words(error, self._record.folder.path)
             incomplete = f"the run's record is not complete: {told}"
             self._record.display.note(incomplete)
-            code, reason = (code, reason) if code.outcome == "interrupted" else (ExitCode.UNWRITTEN, incomplete)
+            code, reason = ExitCode.INTERRUPTED, reason if code == ExitCode.INTERRUPTED else incomplete
         self._record.display.note(f"the run is over: {code.outcome}" + (f" ({reason})" if reason else ""))
         return code
 
@@ -347,7 +347,7 @@ class Simulation:
                 self._host.stop()
 
     def _on_store_failed(self, error: StoreError) -> None:
-        self._end(ExitCode.UNWRITTEN, str(error))
+        self._end(ExitCode.INTERRUPTED, str(error))
 
 
 def cost_of(packed: Packed, frames: list[Buffer]) -> Cost:

@@ -78,6 +78,7 @@ class Writer:
         self._queue: queue.SimpleQueue[Sequence[_Write | _Read] | None] = queue.SimpleQueue()
         self._gathered: list[_Write] | None = None
         self._failure: StoreError | None = None
+        self._is_told = False
         self._closed = False
         self._tell: Callable[[str], None] | None = None
         self._thread = threading.Thread(target=self._serve, name="store", daemon=True) if waits_for_disk else None
@@ -138,9 +139,10 @@ class Writer:
         """Commit what is queued and end the thread; a second call does nothing.
 
         Raises:
-            StoreError: the disk did not take it, or not within `CLOSE_TIMEOUT_S`; a failure before was told already.
+            StoreError: the disk did not take it, or not within `CLOSE_TIMEOUT_S`; a failure that was told before is not
+                told again.
         """
-        failure = self._failure
+        told = self._failure if self._is_told else None
         self.wait_no_more()
         if not self._closed:
             self._closed = True
@@ -152,7 +154,8 @@ class Writer:
             self._thread.join(CLOSE_TIMEOUT_S)
             if self._thread.is_alive():
                 raise self._explain(TimeoutError(f"not closed within {CLOSE_TIMEOUT_S:.0f} s"))
-        if self._failure is not failure and self._failure is not None:
+        if self._failure is not told and self._failure is not None:
+            self._is_told = True
             raise self._failure
 
     def _put(self, operations: Sequence[_Write | _Read]) -> None:
@@ -199,8 +202,12 @@ class Writer:
             return self._transact_with_space(batch)
         except Exception as error:  # whatever it was must reach `on_failed`, not end the thread unheard
             failure = self._failure = error if isinstance(error, StoreError) else self._explain(error)
-            self._notify(lambda: self._on_failed(failure))
+            self._notify(lambda: self._tell_failed(failure))
             return None
+
+    def _tell_failed(self, failure: StoreError) -> None:
+        self._is_told = True
+        self._on_failed(failure)
 
     def _transact_with_space(self, batch: list[_Write | _Read]) -> list[Any]:
         """Run a batch as one transaction, again and again while the disk is full and that is waited for."""

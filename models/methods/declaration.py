@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import inspect
 import pkgutil
@@ -19,8 +18,6 @@ from models.spec import ConfigError, Section, did_you_mean, in_one_line
 from wire.payload import Record
 
 DECLARATIONS = "values(...), counts(...), class_ids(...), indices(...), scalar() or digest_of(...)"
-
-OURS = __name__.rpartition(".")[0]
 
 RESERVED_RULES = (*LOCAL_RULES, "auto")
 
@@ -124,10 +121,10 @@ def _fault_of_half(target: object, kind: type, must_be_here: bool, method: Metho
     if must_be_here and not _is_found(module):
         return _with_hint(f"there is no module {module!r}", did_you_mean(module, _beside(_modules_of(method))))
     if (loaded := sys.modules.get(module)) is None:
-        bound = _bound_in(module) if must_be_here and not module.startswith(OURS) else None
-        return "" if bound is None or name in bound else _absent(name, module, bound)
+        return ""
     if not hasattr(loaded, name):
-        return _absent(name, module, [one for one, what in vars(loaded).items() if callable(what)])
+        bound = [one for one, what in vars(loaded).items() if callable(what)]
+        return _with_hint(f"there is no {name} in {module!r}", did_you_mean(name, bound))
     made = getattr(loaded, name)
     is_other = isinstance(made, type) and not issubclass(made, kind)
     return f"expected a subclass of models.methods.api.{kind.__name__}" if is_other else ""
@@ -143,27 +140,8 @@ def _beside(modules: Collection[str]) -> set[str]:
     return found
 
 
-def _absent(name: str, module: str, bound: Collection[str]) -> str:
-    return _with_hint(f"there is no {name} in {module!r}", did_you_mean(name, bound))
-
-
 def _with_hint(told: str, hint: str) -> str:
     return f"{told}; {hint}" if hint else told
-
-
-def _bound_in(module: str) -> set[str] | None:
-    """Return the names that a module's text binds, None where it cannot be told without running it."""
-    found = find_spec(module)
-    if found is None or not found.origin or not found.origin.endswith(".py"):
-        return None
-    try:
-        parts = list(ast.walk(ast.parse(Path(found.origin).read_bytes())))
-    except (OSError, SyntaxError, ValueError):
-        return None
-    bound = {part.asname or part.name for part in parts if isinstance(part, ast.alias)}
-    bound |= {part.name for part in parts if isinstance(part, ast.ClassDef | ast.FunctionDef)}
-    bound |= {part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
-    return None if {"*", "__getattr__"} & bound else bound
 
 
 def _is_found(module: str) -> bool:

@@ -80,7 +80,7 @@ def test_a_run_that_finds_the_disk_full_at_its_start_ends_with_a_code_of_its_own
 
     monkeypatch.setattr("coordinator.app.RunRecord", full)
     started = ["loopback", "--set", f"run.dir={tmp_path}", "--set", "data.dataset=digits"]
-    assert main(started) == ExitCode.UNWRITTEN
+    assert main(started) == ExitCode.NO_SPACE
     told = "coordinator: [run] dir: store: database or disk is full; nothing has run, so the run folder is removed\n"
     assert told in capsys.readouterr().err
 

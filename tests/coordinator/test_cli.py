@@ -30,7 +30,7 @@ def test_the_exit_codes_are_those_of_the_contract() -> None:
         "REFUSED": 3,
         "FAILED": 4,
         "INTERRUPTED": 5,
-        "UNWRITTEN": 6,
+        "NO_SPACE": 6,
     }
 
 

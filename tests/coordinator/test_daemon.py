@@ -239,7 +239,7 @@ def test_a_run_that_would_be_finished_but_for_its_figures_is_over_for_that_reaso
 
     assert played(tmp_path, monkeypatch, play) == {}
     assert ended[0].reason == reason
-    assert codes == [ExitCode.UNWRITTEN if code == ExitCode.FINISHED else code]
+    assert codes == [ExitCode.INTERRUPTED if code == ExitCode.FINISHED else code]
 
 
 def test_the_service_manager_that_it_is_given_hears_of_it_and_no_other(

@@ -70,17 +70,21 @@ def test_constants_are_files(tmp_path: Path) -> None:
     assert [path.name for path in constants_left(tmp_path)] == ["new"]
 
 
-def test_runs_and_constants_share_one_allowance(tmp_path: Path) -> None:
+def test_runs_and_constants_share_one_allowance_of_which_constants_have_the_first_claim(tmp_path: Path) -> None:
     keep, shelf = ClientSection(keep_mib=1.0), tmp_path / "constants"
     shelf.mkdir()
     runs = [left(tmp_path, name, age_days, mebibytes=0.4) for name, age_days in (("a", 1), ("b", 3), ("c", 5))]
-    for name, age_days in (("new", 2), ("old", 4)):
-        (shelf / name).write_bytes(bytes(round(0.4 * MEBIBYTE)))
+    for name, age_days in (("new", 2), ("old", 4), ("older", 6)):
+        (shelf / name).write_bytes(bytes(round(0.3 * MEBIBYTE)))
         os.utime(shelf / name, (NOW - age_days * DAY_S,) * 2)
     prune_constants(tmp_path, keep, NOW)
-    assert ([path.name for path in constants_left(tmp_path)], names(tmp_path)) == (["new"], ["a", "b", "c"])
+    assert {path.name for path in constants_left(tmp_path)} == {"new", "old", "older"}
+    (shelf / "older").unlink()
     prune_runs(tmp_path, keep, NOW, runs[0])
-    assert ([path.name for path in constants_left(tmp_path)], names(tmp_path)) == (["new"], ["a"])
+    assert ({path.name for path in constants_left(tmp_path)}, names(tmp_path)) == ({"new", "old"}, ["a"])
+    (runs[0] / "more").write_bytes(bytes(2 * MEBIBYTE))
+    prune_constants(tmp_path, keep, NOW)  # the current run alone is above the allowance
+    assert {path.name for path in constants_left(tmp_path)} == {"new", "old"}
 
 
 def test_a_device_without_runs_has_none_left(tmp_path: Path) -> None:

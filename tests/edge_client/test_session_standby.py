@@ -11,6 +11,7 @@ from edge_client.session_events import (
     DropUplink,
     EndTrainer,
     Exit,
+    Held,
     Instruction,
     Prepare,
     Prepared,
@@ -19,7 +20,7 @@ from edge_client.session_events import (
     TrainerFailed,
 )
 from edge_client.waiting import Work
-from tests.edge_client.session_driver import HEARTBEAT_S, READY, RUN, Client, exit_code, refusal, welcome
+from tests.edge_client.session_driver import HEARTBEAT_S, READY, RUN, Client, exit_code, refusal, task, welcome
 from wire.exit_codes import ExitCode
 from wire.messages import Decline, Finish, Goodbye, Ping, RefusalCode, Standby
 
@@ -60,6 +61,20 @@ def test_the_end_of_a_run_leaves_the_link_up_for_the_next_one() -> None:
     assert (client.current_link(), client.session.heartbeat_s) == (Link.UP, IDLE_S)
     assert Prepare(welcome(8)) in client.hear(welcome(8))
     assert client.session.heartbeat_s == HEARTBEAT_S
+
+
+def test_what_a_task_of_an_earlier_run_waited_for_is_not_told_in_the_next() -> None:
+    client = standing()
+    client.hear(welcome())
+    client.feed(Prepared, READY)
+    client.work()
+    client.feed(Held, "space")
+    client.hear(Finish(RUN, "finished"))
+    client.hear(welcome(8))
+    client.feed(Prepared, READY)
+    client.hear(task(run=8))
+    assert client.current_work() is Work.WORKING
+    assert client.tick() == [Send(Ping())]
 
 
 def test_after_a_cut_work_goes_on_if_its_run_does() -> None:

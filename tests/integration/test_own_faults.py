@@ -102,6 +102,16 @@ def test_a_message_above_the_limit_is_named_and_what_has_run_stays(tmp_path: Pat
     assert re.fullmatch(f"method faulty: downlink {AT}: Task: {above}", told[1])
 
 
+def test_so_is_a_downlink_that_goes_to_devices(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    own = ("method.name=tests.models.faulty_method:METHOD", "data.num_clients=1", "model.feature_dim=20000")
+    chosen = settings(*own, "transport.max_message_bytes=65536", f"run.dir={tmp_path}")
+    assert cli.main(["loopback", *chosen]) == ExitCode.BAD_CONFIG
+    (summary,) = tmp_path.glob("*/summary.json")
+    reason = json.loads(summary.read_text())["reason"]
+    assert re.match(rf"method faulty: downlink {AT}: Task: 80\d\d\d bytes are more than", reason), reason
+
+
 @pytest.mark.parametrize(("fault", "told"), [("uplink raises", RAISED), ("uplink exits", LEFT)])
 def test_so_it_is_by_a_device(fault: str, told: str, tmp_path: Path) -> None:
     pytest.importorskip("sklearn")

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import time
 from pathlib import Path
+
+LEFT_AFTER_S = 60.0
+"""A draft that is older was left by a crash."""
 
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 """What file systems say that know one name for a file, such as FAT."""
@@ -18,6 +23,7 @@ def write_new(path: Path, content: bytes) -> None:
         OSError: it cannot be written; nothing of it is left.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    _sweep(path)
     draft = path.with_name(f".{path.name}.{os.urandom(4).hex()}.draft")
     try:
         with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
@@ -31,6 +37,14 @@ def write_new(path: Path, content: bytes) -> None:
     finally:
         draft.unlink(missing_ok=True)
     _sync(path.parent)
+
+
+def _sweep(path: Path) -> None:
+    """Remove the drafts of this file that a crash has left; a young one may be somebody's at work."""
+    for draft in path.parent.glob(f".{path.name}.*.draft"):
+        with contextlib.suppress(OSError):
+            if draft.stat().st_mtime < time.time() - LEFT_AFTER_S:
+                draft.unlink()
 
 
 def _name(draft: Path, path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import re
@@ -9,13 +10,14 @@ import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from coordinator import cli
 from coordinator.clients.enrolment import expires_at
-from coordinator.clients.keys import LOCK_FILE, listing, load_keys, throw_away_keys
+from coordinator.clients.keys import listing, load_keys, throw_away_keys
 from coordinator.config import TransportSection
 from models.spec import ConfigError
 from wire.exit_codes import ExitCode
@@ -194,9 +196,17 @@ def test_init_leaves_nothing_in_a_folder_that_others_may_write_in(capsys: pytest
     assert list(CLIENTS.parent.iterdir()) == []
 
 
+@contextlib.contextmanager
+def changing() -> Iterator[int]:
+    """What a command that changes the list has locked."""
+    folder = os.open(CLIENTS.parent, os.O_RDONLY)
+    yield folder
+    os.close(folder)
+
+
 def test_commands_at_the_same_time_lose_nobody(capsys: pytest.CaptureFixture[str]) -> None:
     keys(capsys, "init")
-    with open(CLIENTS.with_name(LOCK_FILE), "w") as lock:
+    with changing() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # so that all have begun before any goes on
         enrol = [sys.executable, "-m", "coordinator", "keys", "enroll"]
         commands = [subprocess.Popen([*enrol, f"c{number}", f"{number + 1:064x}"]) for number in range(4)]
@@ -211,8 +221,8 @@ def test_a_command_does_not_wait_for_ever_for_another(
 ) -> None:
     keys(capsys, "init")
     monkeypatch.setattr("coordinator.clients.keys.LOCK_WAIT_S", 0.05)
-    with open(CLIENTS.with_name(LOCK_FILE), "w") as lock:
+    with changing() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         told = keys(capsys, "enroll", "client-00", A, code=ExitCode.BAD_CONFIG)
-    assert "clients.lock: another command has been changing the list for 0.05 s; end it and try again" in told
+    assert "clients.toml: another command has been changing the list for 0.05 s; end it and try again" in told
     assert keys(capsys, "enroll", "client-00", A) == "client-00 is enrolled\n"

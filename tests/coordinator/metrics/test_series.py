@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec import UNSET
 
 from coordinator.metrics.accounts import NO_TRAFFIC
 from coordinator.metrics.series import Flow, gather, typical_rounds
-from coordinator.metrics.tally import Answer, ClientLine, RoundLine, read_line
+from coordinator.metrics.tally import Answer, ClientLine, ExchangeLine, Refusals, RoundLine, read_line
 from coordinator.report.reading import Run
 from tests.coordinator.report.runs import RecordedRun
 
@@ -52,6 +53,17 @@ def test_bytes_so_far_end_at_the_summarys(run: Run) -> None:
     total = run.summary["uplink"]["encoded_bytes"] + run.summary["downlink"]["encoded_bytes"]
     assert list(run.series.sent_bytes) == [1, 2]
     assert run.series.sent_bytes[2] == total == 2 * run.series.sent_bytes[1]
+
+
+def test_of_a_metric_of_several_exchanges_the_last_that_is_known_is_kept_and_no_reason_why_it_is_not() -> None:
+    def closed(index: int, loss: float | None, reason: str = "") -> ExchangeLine:
+        why = {"metrics.loss": reason} if reason else UNSET
+        return ExchangeLine(1, f"x{index}", index, 1.0, {"loss": loss}, [], NO_TRAFFIC, Refusals(), null_reasons=why)
+
+    told = [closed(0, None, "nan"), closed(1, 2.0), closed(2, None, "inf")]
+    for lines, expected, reasons in ((told[:1], None, {"metrics.loss": "nan"}), (told[:2], 2.0, {}), (told, 2.0, {})):
+        series = gather([], lines)
+        assert (series.metrics, series.null_reasons.get(1, {})) == ({"loss": {1: expected}}, reasons)
 
 
 def test_the_server_halfs_metrics_are_kept_by_round(run: Run) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import sqlite3
 from collections.abc import Callable
@@ -370,5 +371,23 @@ def test_who_waits_for_a_store_that_has_failed_before_is_told_at_once(folder: Ru
             for wait in (record.settle, lambda: record.open_exchange(Configure(1, 0, ("a",)), packed(0.0), links(1))):
                 with pytest.raises(StoreError, match="I/O error"):
                     await asyncio.wait_for(wait(), 5.0)
+
+    asyncio.run(main())
+
+
+def test_a_store_that_fails_as_the_run_ends_is_told_by_its_close_as_nobody_hears_of_it_any_more(
+    folder: RunFolder,
+) -> None:
+    def fail(connection: sqlite3.Connection) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    async def main() -> None:
+        record = opened(folder)
+        record.attach(lambda error: None)
+        record._store._writer.write(fail)
+        with contextlib.suppress(StoreError):
+            record._store.facts()  # waits until it has failed, without a look at what the loop is to hear
+        with pytest.raises(StoreError, match="I/O error"):
+            record.close()
 
     asyncio.run(main())

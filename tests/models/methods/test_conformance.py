@@ -14,6 +14,7 @@ import pytest
 from models import methods
 from models.checkpoint import state_hash
 from models.methods.api import RoundFailedError, Server, Update
+from models.methods.declaration import check_halves
 from models.spec import DataConfig, ModelConfig, WireConfig
 from tests.models.federation import Exchanged, Federation
 from tests.models.imports import imports_torch
@@ -65,6 +66,7 @@ def test_it_is_registered_in_full(name: str) -> None:
     assert len(set(method.rules)) == len(method.rules)
     assert all(issubclass(record, Record) for each in method.exchanges for record in (each.downlink, each.uplink))
     assert len({exchange.name for exchange in method.exchanges}) == len(method.exchanges)
+    check_halves(method, ("server", "client", "client_numpy", "net"))
 
 
 def test_two_runs_are_equal_in_bits(name: str) -> None:

@@ -59,3 +59,13 @@ def test_the_folder_is_on_disk_with_the_name(tmp_path: Path, monkeypatch: pytest
     draft, folder = synced
     assert Path(draft).parent == tmp_path
     assert folder == str(tmp_path)
+
+
+def test_a_draft_that_a_crash_has_left_goes_and_one_at_work_stays(tmp_path: Path) -> None:
+    left, at_work, other = (tmp_path / name for name in (".a.secret.1.draft", ".a.secret.2.draft", ".b.secret.1.draft"))
+    for draft in (left, at_work, other):
+        draft.touch()
+    for draft in (left, other):
+        os.utime(draft, (0, 0))
+    write_new(tmp_path / "a.secret", b"content")
+    assert sorted(tmp_path.iterdir()) == [at_work, other, tmp_path / "a.secret"]
