@@ -13,7 +13,8 @@ from tests.benchmarks.result import Claim
 RULE = (
     "A gap is told with what of it may be chance: one standard error of a run's tests or, where that is more, half the "
     "spread of the seeds' own gaps. An order holds if all its gaps are more than that, and does not if one is as far "
-    "the other way. The spread of a single seed is unknown, so that its verdicts say less."
+    "the other way; a lead is held likewise against the points that are claimed. The spread of a single seed is "
+    "unknown, so that its verdicts say less."
 )
 
 
