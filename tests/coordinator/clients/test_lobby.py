@@ -295,13 +295,16 @@ def test_samples_that_a_client_cannot_use_are_told_of_once() -> None:
     assert told == [f"a has {count} samples that it cannot use; its own log says why" for count in (3, 0)]
 
 
-def test_a_state_that_a_client_has_lost_is_told_of_once() -> None:
+def test_a_state_that_a_client_does_not_find_is_told_of_once() -> None:
     hall = Hall()
     hall.join("a")
     hall.take(b"a", ready(lost_round=4))
     hall.take(b"a", ready(lost_round=4))
-    told = [note for note in hall.notes if "its state" in note]
-    assert told == ["a no longer has its state of round 4; its own log says from where it goes on"]
+    told = [note for note in hall.notes if "another state" in note]
+    assert told == [
+        "a goes on from another state than that of round 4: "
+        "its own is gone, or this store is an older copy; its own log says which"
+    ]
 
 
 def test_why_who_was_here_is_gone_is_known_until_it_comes_back() -> None:
