@@ -93,6 +93,18 @@ def test_a_second_live_process_is_refused_by_name_when_the_first_answers() -> No
     assert (hall.lobby.clients, hall.told) == (["a"], ["a is ready"])
 
 
+def test_a_client_that_connects_anew_before_a_slow_welcome_is_no_rival_of_itself() -> None:
+    hall = Hall(is_open=False)
+    for number, route in enumerate((b"1", b"2", b"3")):
+        hall.at = 5.0 * number
+        assert hall.hello("a", route) == []
+    assert hall.take(b"1", Ping()) is None  # which came late, by a connection that is given up
+    hall.lobby.open(())
+    hall.lobby.tick(hall.at + PROBE_S)
+    assert [type(answer) for answer in hall.answers(b"3")] == [Welcome]
+    assert (hall.lobby.clients, hall.turned_away, hall.notes) == (["a"], [], ["a joined"])
+
+
 def test_a_restarted_process_is_welcomed_when_the_older_one_is_silent() -> None:
     hall = Hall()
     hall.join("a")
