@@ -59,7 +59,8 @@ class Ready(Message, frozen=True, array_like=True):
     """The client holds data and model for the run; it comes again when its samples have changed, or a state is lost.
 
     `class_counts` are train samples per class of the label map, `num_skipped` is what the device has and cannot use.
-    `computed_by` says what computes features there. `lost_round` is the `Task.kept` whose state is not there.
+    `computed_by` says what computes features there. `lost_round` is the `Task.kept` whose state is not there, as
+    it is gone, or the client is ahead of the coordinator.
     """
 
     tag: ClassVar[int] = 4

@@ -260,7 +260,7 @@ class Lobby:
             self._foyer.turn_away(route, *misfit)
             return
         self._tell_skipped(client, ready)
-        self._tell_lost(client, ready)
+        self._tell_not_found(client, ready)
         self.announced[client] = ready
         self._events.ready(client, ready, client in self._at_work)
         self._at_work.add(client)
@@ -270,11 +270,11 @@ class Lobby:
         if ready.num_skipped != (before.num_skipped if before else 0):
             self._events.note(f"{client} has {ready.num_skipped} samples that it cannot use; its own log says why")
 
-    def _tell_lost(self, client: str, ready: Ready) -> None:
+    def _tell_not_found(self, client: str, ready: Ready) -> None:
         before = self.announced.get(client)
         if ready.lost_round and ready.lost_round != (before.lost_round if before else 0):
-            told = f"{client} no longer has its state of round {ready.lost_round}"
-            self._events.note(f"{told}; its own log says from where it goes on")
+            told = f"{client} goes on from another state than that of round {ready.lost_round}"
+            self._events.note(f"{told}: its own is gone, or this store is an older copy; its own log says which")
 
     def _misfit(self, client: str, ready: Ready) -> Fault | None:
         """Say what keeps a client from taking part, None if it fits the run."""

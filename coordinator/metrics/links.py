@@ -40,8 +40,8 @@ class LinkCounts(msgspec.Struct, frozen=True, omit_defaults=True):
         down_difference_bytes: the same to the client.
         clock_skew_s: how far the client's clock is ahead of this one's, short of the time that a message travels.
         word: the last that the client's process said.
-        lost_round: the round whose state it says that it has lost, 0 if none.
-        num_states_lost: how often it has said so.
+        lost_round: the round whose state it says that it does not find, 0 if none.
+        num_states_not_found: how often it has said so: the state is lost, or the store is older than the client.
     """
 
     up_bytes: int = 0
@@ -58,7 +58,7 @@ class LinkCounts(msgspec.Struct, frozen=True, omit_defaults=True):
     clock_skew_s: float | None = None
     word: Vitals = Vitals()
     lost_round: int = 0
-    num_states_lost: int = 0
+    num_states_not_found: int = 0
 
     def with_connection(self, counters: Counters) -> LinkCounts:
         """Return this and one connection more."""
@@ -80,10 +80,12 @@ class LinkCounts(msgspec.Struct, frozen=True, omit_defaults=True):
             computed_bytes=self.computed_bytes + computed_bytes,
         )
 
-    def with_lost(self, lost_round: int) -> LinkCounts:
-        """Return this and which round's state is lost now, 0 if none; the same one again is no news."""
+    def with_not_found(self, lost_round: int) -> LinkCounts:
+        """Return this and which round's state is not found now, 0 if none; the same one again is no news."""
         is_news = lost_round not in (0, self.lost_round)
-        return msgspec.structs.replace(self, lost_round=lost_round, num_states_lost=self.num_states_lost + is_news)
+        return msgspec.structs.replace(
+            self, lost_round=lost_round, num_states_not_found=self.num_states_not_found + is_news
+        )
 
     def with_word(self, word: Vitals, clock_skew_s: float) -> LinkCounts:
         """Return this and what the client says now; a figure smaller than before is that of a new process."""
@@ -154,9 +156,9 @@ class Links:
             self._ended[client] = self._ended.get(client, LinkCounts()).with_computed(way, before_bytes)
         self._counted.add((client, way))
 
-    def lost(self, client: str, lost_round: int) -> None:
-        """Take which round's state a client says that it has lost, 0 if none."""
-        self._ended[client] = self._ended.get(client, LinkCounts()).with_lost(lost_round)
+    def not_found(self, client: str, lost_round: int) -> None:
+        """Take which round's state a client says that it does not find, 0 if none."""
+        self._ended[client] = self._ended.get(client, LinkCounts()).with_not_found(lost_round)
 
     def told(self, client: str, word: Vitals, message_bytes: int) -> None:
         """Take what a client has counted itself, in a message of so many bytes, which it could not count yet."""

@@ -38,7 +38,7 @@ class Meter:
     def heard(self, client: str, message: Message, frames: Frames) -> None:
         """Take what a client says of itself."""
         if isinstance(message, Ready):
-            self.links.lost(client, message.lost_round)
+            self.links.not_found(client, message.lost_round)
         if not isinstance(message, Ping | Goodbye):
             return
         self.links.told(client, message.vitals, framed_bytes(frames, self._is_encrypted))

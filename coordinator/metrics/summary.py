@@ -121,7 +121,7 @@ def make_summary(
             client: {
                 **_client(ready),
                 "num_evaluations_left_out": totals.num_left_out.get(client, 0),
-                "num_states_lost": totals.links.get(client, LinkCounts()).num_states_lost,
+                "num_states_not_found": totals.links.get(client, LinkCounts()).num_states_not_found,
                 **totals.footprints.client(client),
             }
             for client, ready in sorted(totals.announced.items())

@@ -17,7 +17,7 @@ SOURCES = {
 }
 """Where figures of bytes on the wire come from."""
 
-NO_FIGURES = frozenset({"word", "lost_round", "num_states_lost"})
+NO_FIGURES = frozenset({"word", "lost_round", "num_states_not_found"})
 """What is kept with a link and is none of its own figures."""
 
 WAYS = ("uplink", "downlink")

@@ -27,7 +27,6 @@ BUSY_TIMEOUT_S = 5.0
 
 SETTINGS = (
     "PRAGMA synchronous = FULL",
-    "PRAGMA wal_autocheckpoint = 1000",
     "PRAGMA journal_size_limit = 4194304",
     "PRAGMA cache_size = -256",
 )
@@ -35,6 +34,12 @@ SETTINGS = (
 
 `FULL` makes a commit durable when it returns. Rows are written once and seldom read, so 256 KiB of cache will do.
 """
+
+LOG_PAGES = range(64, 1001)
+"""How many pages of 4 KiB the write-ahead log may take before they are moved into the file and it begins anew."""
+
+LOG_SHARE = 16
+"""The log takes this part of what is free as the store is opened, or less: a disk full of it has no room to move it."""
 
 MIGRATIONS = (
     """
@@ -215,6 +220,7 @@ def open_database(path: Path | None) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode = WAL")
         for setting in SETTINGS:
             connection.execute(setting)
+        connection.execute(f"PRAGMA wal_autocheckpoint = {_log_pages(path)}")
         _migrate(connection, version)
         if path is not None:
             sync_folder(path.parent)
@@ -223,6 +229,11 @@ def open_database(path: Path | None) -> sqlite3.Connection:
             connection.close()
         raise error if isinstance(error, StoreError) else explain(path, error) from error
     return connection
+
+
+def _log_pages(path: Path | None) -> int:
+    free = free_bytes(path.parent) if path is not None else None
+    return LOG_PAGES[-1] if free is None else max(LOG_PAGES[0], min(LOG_PAGES[-1], free // LOG_SHARE // 4096))
 
 
 def settle(path: Path) -> None:

@@ -7,7 +7,7 @@ from models import methods
 from models.client_states import ClientStates
 from models.data import ClientData
 from models.methods.api import Exchange, Facts, Method, Update
-from models.participant import Outcome, Participant
+from models.participant import Attempt, Outcome, Participant
 from models.spec import RunSpec
 from wire.payload import Payload
 
@@ -28,7 +28,8 @@ class Exchanged:
 class Federation:
     """Runs rounds by function calls; every client's state goes through `ClientStates` as on a device."""
 
-    def __init__(self, spec: RunSpec, data: Mapping[str, ClientData]) -> None:
+    def __init__(self, spec: RunSpec, data: Mapping[str, ClientData], side_by_side: bool = False) -> None:
+        """Make the clients of these data; in an exchange each begins when the one before is done, or all together."""
         self.spec = spec
         self.method: Method = methods.find(spec.method)
         self.server = self.method.make_server(spec, methods.read_config(self.method, spec.method_config))
@@ -37,6 +38,7 @@ class Federation:
         self.states = {name: ClientStates(None, RUN, len(self.method.exchanges)) for name in self.clients}
         self.kept = dict.fromkeys(self.clients, 0)
         self.base = 0
+        self.side_by_side = side_by_side
         self.known: set[int] = set()
         self.metrics: dict[str, float] = {}
         self.server.num_train = sum(client.announcement.num_train for client in self.clients.values())
@@ -76,15 +78,15 @@ class Federation:
         """Run the evaluation after the last round."""
         last = len(self.method.exchanges)
         downlink = self._downlink(self.base, self.method.exchanges[0])
-        return {name: self._perform(name, self.base, last, downlink) for name in self.clients}
+        return {name: self._perform([name], self.base, last, downlink)[name] for name in self.clients}
 
     def _exchange(self, number: int, index: int, order: list[str]) -> Exchanged:
         exchange = self.method.exchanges[index]
         downlink = self._downlink(number, exchange)
         done = Exchanged(exchange, downlink, {name: self.facts(name, number) for name in order})
-        for name in order:
-            done.outcomes[name] = self._perform(name, number, index, downlink)
-            done.uplinks[name] = done.outcomes[name].uplink
+        for group in [order] if self.side_by_side else [[name] for name in order]:
+            done.outcomes.update(self._perform(group, number, index, downlink))
+        done.uplinks = {name: outcome.uplink for name, outcome in done.outcomes.items()}
         self.metrics = {**self.metrics, **self.server.aggregate(number, exchange.name, self.updates(done))}
         held = (done.facts[name].class_counts for name in order)
         self.known = self.known | {label for counts in held for label, count in enumerate(counts) if count}
@@ -100,9 +102,15 @@ class Federation:
     def _downlink(self, number: int, exchange: Exchange) -> Payload:
         return self.server.configure(number, exchange.name).to_payload(self.spec.wire.value_dtype)
 
-    def _perform(self, name: str, number: int, index: int, downlink: Payload) -> Outcome:
-        client, states = self.clients[name], self.states[name]
-        client.load(states.begin(number, index, self.kept[name]))
-        outcome = client.perform(number, index, self.base, downlink)
-        states.save(number, index, client.arrays())
-        return outcome
+    def _perform(self, group: Collection[str], number: int, index: int, downlink: Payload) -> dict[str, Outcome]:
+        """Let all of a group take up the exchange before any trains, and train before any hands over."""
+        attempts: dict[str, Attempt] = {}
+        for name in group:
+            self.clients[name].load(self.states[name].begin(number, index, self.kept[name]))
+            attempts[name] = self.clients[name].take_up(number, index, self.base, downlink)
+        for name, attempt in attempts.items():
+            self.clients[name].train(attempt)
+        outcomes = {name: self.clients[name].hand_over(attempt) for name, attempt in attempts.items()}
+        for name in group:
+            self.states[name].save(number, index, self.clients[name].arrays())
+        return outcomes

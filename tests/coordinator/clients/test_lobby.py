@@ -93,6 +93,18 @@ def test_a_second_live_process_is_refused_by_name_when_the_first_answers() -> No
     assert (hall.lobby.clients, hall.told) == (["a"], ["a is ready"])
 
 
+def test_a_client_that_connects_anew_before_a_slow_welcome_is_no_rival_of_itself() -> None:
+    hall = Hall(is_open=False)
+    for number, route in enumerate((b"1", b"2", b"3")):
+        hall.at = 5.0 * number
+        assert hall.hello("a", route) == []
+    assert hall.take(b"1", Ping()) is None  # which came late, by a connection that is given up
+    hall.lobby.open(())
+    hall.lobby.tick(hall.at + PROBE_S)
+    assert [type(answer) for answer in hall.answers(b"3")] == [Welcome]
+    assert (hall.lobby.clients, hall.turned_away, hall.notes) == (["a"], [], ["a joined"])
+
+
 def test_a_restarted_process_is_welcomed_when_the_older_one_is_silent() -> None:
     hall = Hall()
     hall.join("a")
@@ -295,13 +307,16 @@ def test_samples_that_a_client_cannot_use_are_told_of_once() -> None:
     assert told == [f"a has {count} samples that it cannot use; its own log says why" for count in (3, 0)]
 
 
-def test_a_state_that_a_client_has_lost_is_told_of_once() -> None:
+def test_a_state_that_a_client_does_not_find_is_told_of_once() -> None:
     hall = Hall()
     hall.join("a")
     hall.take(b"a", ready(lost_round=4))
     hall.take(b"a", ready(lost_round=4))
-    told = [note for note in hall.notes if "its state" in note]
-    assert told == ["a no longer has its state of round 4; its own log says from where it goes on"]
+    told = [note for note in hall.notes if "another state" in note]
+    assert told == [
+        "a goes on from another state than that of round 4: "
+        "its own is gone, or this store is an older copy; its own log says which"
+    ]
 
 
 def test_why_who_was_here_is_gone_is_known_until_it_comes_back() -> None:

@@ -39,7 +39,7 @@ def test_a_device_is_stored_and_told_of_in_the_summary() -> None:
     assert (clients["ann"]["device"], clients["bob"]["device"]) == (station.stored["ann"], {})
 
 
-def test_states_that_a_client_has_lost_are_counted_and_go_on_with_its_link() -> None:
+def test_states_that_a_client_does_not_find_are_counted_and_go_on_with_its_link() -> None:
     station = Station()
     station.meter.joined("ann", b"1", {})
     for lost in (0, 4, 4, 7, 0, 7):
@@ -47,14 +47,14 @@ def test_states_that_a_client_has_lost_are_counted_and_go_on_with_its_link() -> 
         station.meter.heard("ann", ready, encode(ready))
     stored = msgspec.json.decode(msgspec.json.encode(StoredLinks(station.links.all())), type=StoredLinks)
     again = Links(stored, lambda route: None)
-    again.lost("ann", 7)  # it has said so before
-    again.lost("ann", 8)
+    again.not_found("ann", 7)  # it has said so before
+    again.not_found("ann", 8)
     told = Ledger(SPEC, TWO, again)
     told.announce("ann", READY["ann"])
     told.announce("bob", READY["bob"])
     clients = told.summary("serve", {}, {})["clients"]
-    assert [clients[client]["num_states_lost"] for client in ("ann", "bob")] == [4, 0]
-    assert "num_states_lost" not in told_of(stored.links["ann"])
+    assert [clients[client]["num_states_not_found"] for client in ("ann", "bob")] == [4, 0]
+    assert "num_states_not_found" not in told_of(stored.links["ann"])
 
 
 def test_the_message_that_carries_a_count_is_added_to_it() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
@@ -27,6 +28,18 @@ def test_second_opener_is_refused_until_the_first_lets_go(store_path: Path) -> N
     second = Store(store_path, call, unexpected)
     assert meta(second) == {"still": "works"}
     second.close()
+
+
+@pytest.mark.parametrize(("free", "pages"), [(0, 64), (2 << 20, 64), (32 << 20, 512), (1 << 40, 1000), (None, 1000)])
+def test_the_log_takes_a_small_part_of_what_is_free(
+    free: int | None, pages: int, store_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema, "free_bytes", lambda folder: free)
+    with contextlib.closing(schema.open_database(store_path)) as connection:
+        for number in range(2 * pages):
+            connection.execute("INSERT INTO meta VALUES (?, ?)", (str(number), "x"))
+        size = store_path.with_name(f"{store_path.name}-wal").stat().st_size
+    assert pages * 4096 <= size < (pages + 16) * 4200
 
 
 def test_missing_folder_is_named(tmp_path: Path) -> None:

@@ -32,10 +32,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("name", [own] if own else methods.names())
 
 
-def federation(name: str, value_dtype: str = "f32", labels: Mapping[str, list[int]] = UNEVEN) -> Federation:
+def federation(
+    name: str, value_dtype: str = "f32", labels: Mapping[str, list[int]] = UNEVEN, side_by_side: bool = False
+) -> Federation:
     model = ModelConfig(feature_dim=32)  # wide enough for no class to have features of zeros
     spec = make_spec(name, data=PUBLIC, model=model, wire=WireConfig(value_dtype=value_dtype))  # type: ignore[arg-type]
-    return Federation(spec, {client: make_data(held) for client, held in labels.items()})
+    return Federation(spec, {client: make_data(held) for client, held in labels.items()}, side_by_side)
 
 
 def fresh_server(run: Federation) -> Server:
@@ -119,6 +121,14 @@ def test_a_client_goes_on_from_its_arrays(name: str) -> None:
     assert [state_hash(run.clients[client].arrays()) for client in UNEVEN] == [
         state_hash(other.clients[client].arrays()) for client in UNEVEN
     ]
+
+
+def test_clients_whose_steps_alternate_are_not_aware_of_each_other(name: str) -> None:
+    hashes = []
+    for side_by_side in (False, True):
+        run = federation(name, labels={client: UNEVEN[client] for client in ("a", "b")}, side_by_side=side_by_side)
+        hashes.append([state_hash(payload.arrays) for payload in payloads(run.round(1))])
+    assert hashes[0] == hashes[1]
 
 
 def test_a_round_that_did_not_count_leaves_no_trace(name: str) -> None:

@@ -18,6 +18,17 @@ SHARED = ("class HeadClient(Client):\n", "class HeadClient(Client):\n    seen = 
 
 COUNTED = ("return Head(weights.copy()", "self.seen.append(0)\n        return Head(weights * len(self.seen)")
 
+HANDED_ON = (
+    "class HeadClient(Client):\n",
+    """class HeadClient(Client):
+    def before_training(self, exchange, seed):
+        HeadClient.seen = len(self.context.train_y)
+
+""",
+)
+
+USED = ("return Head(weights.copy()", "return Head(weights * self.seen")
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -29,6 +40,7 @@ COUNTED = ("return Head(weights.copy()", "self.seen.append(0)\n        return He
             "test_a_server_goes_on_from_its_arrays",
         ),
         ((SHARED, COUNTED), "test_two_runs_are_equal_in_bits"),
+        ((HANDED_ON, USED), "test_clients_whose_steps_alternate_are_not_aware_of_each_other"),
     ],
 )
 def test_the_readmes_method_keeps_it_and_what_forgets_or_shares_state_does_not(
