@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from coordinator.clients.awaited import FOR_SPACE
 from coordinator.config import RunConfig, read
 from coordinator.service.hosted import Hosted, Plan
 from coordinator.service.orders import Cancel, Done, ListRuns, Resume, Runs, RunState, Stop, Submit
@@ -119,12 +120,16 @@ class Clerk:
         elif hosted is not None:
             config, clients = hosted.plan.config, sorted(hosted.clients)
             round, waits_for = hosted.where
-            told = [waits_for, hosted.told_of_declined]
+            told = [waits_for, hosted.told_of_declined, *self._twins_of(hosted)]
         method, num_rounds = (config.method_name, config.run.num_rounds) if config is not None else ("", 0)
         return RunState(
             entry.run_id, str(folder.path.resolve()), method, entry.state, entry.outcome,
             round, num_rounds, clients, "; ".join(filter(None, (*told, fault))),
         )  # fmt: skip
+
+    def _twins_of(self, hosted: Hosted) -> list[str]:
+        """Say who is not let in as another has its part of the data, where the run could have more clients."""
+        return self._service.choice_for(hosted.plan.config, hosted).twins if hosted.num_free > 0 else []
 
     def why_queued(self, run_id: str) -> str:
         """Say what a run of the queue waits for, and which requirement fails on how many clients."""
@@ -135,14 +140,15 @@ class Clerk:
             return f"waiting for another run to end (max_concurrent_runs = {most}): {going_on}"
         if self._service.unwritten:
             return f"waiting until its beginning can be written: {self._service.unwritten}"
-        num_free = len(self._service.free_for(config))
+        choice = self._service.choice_for(config)
+        if len(choice.free) >= config.min_available_clients and (why := self._service.no_room.why(run_id)):
+            return f"{FOR_SPACE}: {why}"
         fails = count_unmet(config, (guest.device for guest in guests.values()))
         num_busy = sum(self._service.is_busy(guest) and not unmet(config, guest.device) for guest in guests.values())
-        num_twins = len(guests) - num_free - num_busy - fails.total()
         reasons = [f"{num_busy} in other runs"] if num_busy else []
-        reasons += [f"{num_twins} with a part of the data that another has"] if num_twins else []
+        reasons += choice.twins
         reasons += [f"{count} without {fault}" for fault, count in sorted(fails.items())]
-        here = f"waiting for clients {num_free}/{config.min_available_clients}, {len(guests)} are here"
+        here = f"waiting for clients {len(choice.free)}/{config.min_available_clients}, {len(guests)} are here"
         return here + (f": {'; '.join(reasons)}" if reasons else "")
 
 
