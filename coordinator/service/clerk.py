@@ -138,11 +138,11 @@ class Clerk:
         if len(self._service.hosted) >= most:
             going_on = ", ".join(map(_told_of, self._service.hosted.values()))
             return f"waiting for another run to end (max_concurrent_runs = {most}): {going_on}"
-        if self._service.unwritten:
-            return f"waiting until its beginning can be written: {self._service.unwritten}"
         choice = self._service.choice_for(config)
         if len(choice.free) >= config.min_available_clients and (why := self._service.no_room.why(run_id)):
             return f"{FOR_SPACE}: {why}"
+        if self._service.unwritten:
+            return f"waiting until its beginning can be written: {self._service.unwritten}"
         fails = count_unmet(config, (guest.device for guest in guests.values()))
         num_busy = sum(self._service.is_busy(guest) and not unmet(config, guest.device) for guest in guests.values())
         reasons = [f"{num_busy} in other runs"] if num_busy else []

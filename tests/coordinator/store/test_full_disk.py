@@ -74,6 +74,7 @@ def test_what_does_not_fit_waits_and_is_acknowledged_once_when_there_is_room(
         store.put_updates([update()], partial(acknowledged.append, "a"))
         store._writer.write(disk.write, partial(acknowledged.append, "there"))
     until(lambda: disk.tries > 3)
+    assert store.waits_for_space()
     store.put_meta("later", "", partial(acknowledged.append, "later"))
     assert acknowledged == []
     assert len(told) == 1
@@ -82,6 +83,7 @@ def test_what_does_not_fit_waits_and_is_acknowledged_once_when_there_is_room(
     disk.room = True
     until(lambda: len(acknowledged) == 3)
     assert acknowledged == ["a", "there", "later"]
+    assert not store.waits_for_space()
     assert told[1:] == ["the disk has room again: the run goes on"]
     assert meta(store) == {"there": "", "later": ""}
     store.close()
@@ -98,6 +100,7 @@ def test_a_store_that_waits_is_closed_in_time_and_says_what_it_could_not_store(s
     until(lambda: disk.tries)
     with pytest.raises(StoreError, match=r"No space left on device; free some disk space$"):
         store.close()
+    assert not store.waits_for_space()
     assert "No space left" in failures.only()
     store.close()  # all is said
     opened = reopened(store_path).open_exchange
