@@ -16,6 +16,7 @@ from coordinator.service.orders import Cancel, Done, ListRuns, Resume, Runs, Run
 from coordinator.service.queue import MOST_RUNS, Entry
 from coordinator.service.requirements import count_unmet, unmet
 from coordinator.store.run_folder import RunFolder
+from coordinator.store.schema import refused
 from models.data import dataset_classes
 from models.spec import ConfigError, read_section
 from wire.messages import Message
@@ -62,7 +63,7 @@ class Clerk:
             self._service.place.see()  # so that no folder is made where the service's was moved from
             return RunFolder.create(config, time.strftime("%Y%m%d-%H%M%S"))
         except (ConfigError, OSError) as error:
-            raise ConfigError(f"{error}; nothing is queued") from None
+            raise refused(f"{error}; nothing is queued", error) from None
 
     async def _list(self, order: ListRuns) -> Runs:
         entries = [self._entry(order.run_id)] if order.run_id else self._service.queue.entries[-MOST_RUNS:]

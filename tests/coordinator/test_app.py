@@ -76,12 +76,13 @@ def test_a_run_that_finds_the_disk_full_at_its_start_ends_with_a_code_of_its_own
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def full(*_: object) -> NoReturn:
-        raise StoreError("store: database or disk is full", is_full=True)
+        raise StoreError("store: database or disk is full; free some disk space", is_full=True)
 
     monkeypatch.setattr("coordinator.app.RunRecord", full)
     started = ["loopback", "--set", f"run.dir={tmp_path}", "--set", "data.dataset=digits"]
     assert main(started) == ExitCode.NO_SPACE
-    told = "coordinator: [run] dir: store: database or disk is full; nothing has run, so the run folder is removed\n"
+    why = "store: database or disk is full; free some disk space"
+    told = f"coordinator: [run] dir: {why}; nothing has run, so the run folder is removed\n"
     assert told in capsys.readouterr().err
 
 

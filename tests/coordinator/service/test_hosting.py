@@ -130,7 +130,7 @@ def test_a_run_that_is_over_on_a_full_disk_is_over_and_the_next_begins_when_that
     asyncio.run(main())
     said = capsys.readouterr().err
     assert f"is over: interrupted ({why})\n" in said
-    assert said.count("cannot be written: No space left on device; it is tried again") == 1
+    assert said.count("cannot be written: No space left on device; free some disk space; it is tried again") == 1
 
 
 def test_a_run_that_waits_for_space_says_so_to_whoever_asks_and_once_in_the_services_log(

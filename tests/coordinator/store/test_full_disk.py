@@ -22,9 +22,8 @@ from coordinator.store import run_folder, schema, writer
 from coordinator.store.growing import GrowingFile
 from coordinator.store.record import RunRecord
 from coordinator.store.run_folder import RunFolder
-from coordinator.store.schema import NoSpaceError
 from coordinator.store.store import Store, StoreError
-from models.spec import ConfigError
+from models.spec import ConfigError, NoSpaceError
 from tests.coordinator.stores import WAIT_S, Failures, call, meta, never, reopened, unexpected, update
 from wire.messages import Ready
 
