@@ -257,6 +257,7 @@ class Writer:
 
     def _refuse(self, batch: list[_Write | _Read]) -> None:
         """Answer the reads of a batch that was not committed; its changes are never acknowledged."""
+        is_full = self._failure is not None and self._failure.is_full
         for operation in batch:
             if isinstance(operation, _Read):
-                operation.answer.set_exception(StoreError(str(self._failure)))
+                operation.answer.set_exception(StoreError(str(self._failure), is_full))

@@ -202,6 +202,15 @@ def test_an_io_error_where_next_to_nothing_is_free_is_a_full_disk(
     assert (str(told), told.is_full) == (f"store {store_path}: {cause}disk I/O error; {advice}", is_full)
 
 
+def test_what_is_read_behind_a_write_that_found_no_space_fails_for_want_of_space_too(store_path: Path) -> None:
+    disk, store = Disk(), Store(store_path, call, Failures())
+    store._writer.write(disk.write, never)
+    with pytest.raises(StoreError, match="No space left on device") as failed:
+        store.facts()
+    assert failed.value.is_full
+    store.close()
+
+
 def test_a_run_that_cannot_begin_for_want_of_space_is_told_apart_from_bad_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
