@@ -24,7 +24,17 @@ from models.methods import find
 from models.spec import ConfigError, RunSpec
 from tests.coordinator.report.runs import RecordedRun
 from wire.exit_codes import ExitCode
+from wire.sockets import signals as wire_signals
 from wire.sockets.systemd import READY
+
+
+@pytest.fixture(autouse=True)
+def _signals_kept() -> Iterator[None]:
+    """Let no later test find ignored what a command ignores at its end."""
+    before = {number: signal.getsignal(number) for number in wire_signals.SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def test_a_run_that_is_over_is_no_failure_of_the_service_that_would_go_on_with_it(
