@@ -31,14 +31,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run_command(argv: Sequence[str] | None) -> int:
-    from models.spec import ConfigError
+    from models.spec import ConfigError, NoSpaceError
 
     try:
         args = _parser().parse_args(argv)
         return int(args.command(args))
     except ConfigError as error:
-        from coordinator.store.schema import NoSpaceError
-
         print(f"coordinator: {error}", file=sys.stderr)
         return ExitCode.NO_SPACE if isinstance(error, NoSpaceError) else ExitCode.BAD_CONFIG
 

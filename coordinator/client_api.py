@@ -44,7 +44,7 @@ from coordinator.service.queue import FILE
 from coordinator.store.holder import holder
 from coordinator.store.run_folder import RunFolder
 from models.settings import read_toml, source_of
-from models.spec import ConfigError
+from models.spec import ConfigError, NoSpaceError
 from wire.errors import EncodeError, WireError
 from wire.messages import Message
 
@@ -94,7 +94,8 @@ def submit(config: Path | str | None, settings: Sequence[str] = (), service: Pat
         service: the folder of the service.
 
     Raises:
-        ConfigError: the settings are none, as `coordinator check-config` says, or there is no service.
+        ConfigError: the settings are none, as `coordinator check-config` says, or there is no service; `NoSpaceError`
+            where the service's disk is full.
     """
     path = Path(config) if config is not None else None
     tables = read_toml(path) if path is not None else {}
@@ -188,7 +189,7 @@ def _ask(order: Message, service: Path | None, kind: type[AnswerT]) -> AnswerT:
         expected = "expected a service that runs there (coordinator serve), or one that PROTOEDGE_SERVICE names"
         raise ConfigError(f"{path}: {expected}: {getattr(error, 'strerror', None) or error}") from None
     if isinstance(answer, Refused):
-        raise ConfigError(answer.reason)
+        raise (NoSpaceError if answer.is_full else ConfigError)(answer.reason)
     assert isinstance(answer, kind)
     return answer
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
@@ -18,7 +18,7 @@ from coordinator import round_events as rounds
 from coordinator.acks import Acks
 from coordinator.aggregator.server_half import ServerHalf, Spare
 from coordinator.alarm import Alarm
-from coordinator.clients.awaited import awaited
+from coordinator.clients.awaited import Wait, awaited
 from coordinator.clients.door import Arrival, OpenPort
 from coordinator.clients.lobby import Events, Lobby
 from coordinator.clients.movement import tell_movement
@@ -119,6 +119,7 @@ class Coordinator:
             quiet_s=lambda route: self._door.quiet_s(route),
             events=events,
         )
+        self._wait: Callable[[], Wait] = lambda: awaited(self._rounds, self._lobby, record.waits_for_space())
         self._grants = Grants()
         self._conductor = Conductor(
             self._rounds, self._method, self._half, record, self._ledger, self._now, self._feed, self._finish
@@ -135,7 +136,7 @@ class Coordinator:
     @property
     def where(self) -> tuple[int, str]:
         """The round in hand, and whom and what it waits for."""
-        return self._rounds.round, awaited(self._rounds, self._lobby).line(asyncio.get_running_loop().time())
+        return self._rounds.round, self._wait().line(asyncio.get_running_loop().time())
 
     async def run(self, clients: Clients | None) -> ExitCode:
         """Serve the run to its end; in a loopback run its clients are started once there is an address."""
@@ -146,11 +147,10 @@ class Coordinator:
         self._record.attach(lambda error: self.end(ExitCode.INTERRUPTED, str(error)))
         if self._record.standing.constants is not None:
             self._display.note(goes_on(self._rounds, self._method))
-        self._display.note(f"listening on {self._door.address}")
-        for told in run_notes(self._config, self._spec):
+        for told in (f"listening on {self._door.address}", *run_notes(self._config, self._spec)):
             self._display.note(told)
         self._systemd.ready(self._loop)
-        waiting = tell_waiting(self._rounds, self._lobby, self._display.note, self._put_presence)
+        waiting = tell_waiting(self._wait, self._rounds, self._lobby, self._display.note, self._put_presence)
         moving = tell_movement(
             self._rounds, self._lobby.routes, self._door.counters, self._config.transport.heartbeat_s, self._feed
         )

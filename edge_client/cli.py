@@ -24,14 +24,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run_command(argv: Sequence[str] | None) -> int:
-    from models.spec import ConfigError
+    from models.spec import ConfigError, NoSpaceError
 
     args = _parser().parse_args(argv)
     try:
         return int(args.command(args))
     except ConfigError as error:
         print(f"edge-client: {error}", file=sys.stderr)
-        return ExitCode.BAD_CONFIG
+        return ExitCode.NO_SPACE if isinstance(error, NoSpaceError) else ExitCode.BAD_CONFIG
 
 
 def _parser() -> argparse.ArgumentParser:

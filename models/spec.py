@@ -46,6 +46,10 @@ class ConfigError(Exception):
     """A setting that cannot be used; the text names the key, what was expected and what came."""
 
 
+class NoSpaceError(ConfigError):
+    """A command cannot begin or go on because the disk is full; once it is not, the same command can."""
+
+
 class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The parent of every table of settings."""
 

@@ -16,6 +16,10 @@ MAX_GONE = 5
 """So many clients that are gone are named; more are counted."""
 
 
+FOR_SPACE = "waiting for space on the disk"
+"""What every run waits for whose disk is full, whatever else it lacks."""
+
+
 class Guests(Protocol):
     """Who is here, and who was."""
 
@@ -52,8 +56,10 @@ class Wait(NamedTuple):
         return f"{self.what}, {self.limit} {end}"
 
 
-def awaited(machine: Rounds, guests: Guests) -> Wait:
-    """Return what a run waits for now."""
+def awaited(machine: Rounds, guests: Guests, is_short: bool = False) -> Wait:
+    """Return what a run waits for now; `is_short` where its disk is full."""
+    if is_short:
+        return Wait(FOR_SPACE)
     ends = machine.next_wakeup(), machine.waits_until()
     if machine.phase is Phase.COLLECTING:
         return Wait(_updates(machine, guests.away), "until the deadline in", *ends)

@@ -21,6 +21,7 @@ import msgspec
 import tomli_w
 
 from coordinator.store.run_folder import write_whole
+from coordinator.store.schema import refused
 from models.settings import NAME_FORM, is_plain_name, read_toml
 from models.spec import ConfigError
 from wire.sockets.keys import KEY_FORM, OTHERS_WRITE, KeyFileError, is_key, see_barred
@@ -130,7 +131,7 @@ def write_entries(path: Path, entries: Mapping[str, Entry]) -> None:
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         write_whole(path, [tomli_w.dumps(msgspec.to_builtins(entries)).encode()], mode=0o644)
     except OSError as error:
-        raise ConfigError(f"{path}: expected to write the enrolment list, got {error.strerror}") from None
+        raise refused(f"{path}: expected to write the enrolment list, got {error.strerror}", error) from None
 
 
 def expires_at(text: str) -> float:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Set
 
 import msgspec
 
-from coordinator.clients.awaited import Guests, Wait, awaited
+from coordinator.clients.awaited import Guests, Wait
 from coordinator.rounds import Phase, Rounds
 
 FIRST_NOTE_S = 3.0
@@ -76,26 +76,30 @@ class PresenceWatch:
         self._put(self._stored)
 
 
-async def tell_waiting(machine: Rounds, guests: Guests, note: Callable[[str], None], put: Put) -> None:
-    """Store who is here, and tell people whom the run waits for; never returns.
+async def tell_waiting(
+    wait: Callable[[], Wait], machine: Rounds, guests: Guests, note: Callable[[str], None], put: Put
+) -> None:
+    """Store who is here, and tell people whom the run waits for, which is what `wait` returns; never returns.
 
     They are told soon after the start, on a change of whom is waited for, and now and then.
     """
     now, watch = asyncio.get_running_loop().time, PresenceWatch(put)
     told, due_at = "", now() + FIRST_NOTE_S
     while True:
-        await _look_on(machine, guests, watch, min(now() + FIRST_NOTE_S, due_at))
-        wait = awaited(machine, guests)
-        changed = wait.what != told and machine.phase is Phase.WAITING
+        await _look_on(wait, machine, guests, watch, min(now() + FIRST_NOTE_S, due_at))
+        found = wait()
+        changed = found.what != told and machine.phase is Phase.WAITING
         if changed or now() >= due_at:
-            told, due_at = wait.what, now() + NOTE_EVERY_S
+            told, due_at = found.what, now() + NOTE_EVERY_S
             if machine.phase is not Phase.OVER:
-                note(wait.line(now()))
+                note(found.line(now()))
 
 
-async def _look_on(machine: Rounds, guests: Guests, watch: PresenceWatch, until: float) -> None:
+async def _look_on(
+    wait: Callable[[], Wait], machine: Rounds, guests: Guests, watch: PresenceWatch, until: float
+) -> None:
     """Look at who is here until then."""
     now = asyncio.get_running_loop().time
     while (left_s := until - now()) > 0:
-        watch.look(awaited(machine, guests), guests.heard_at(), machine.ready, now())
+        watch.look(wait(), guests.heard_at(), machine.ready, now())
         await asyncio.sleep(min(LOOK_EVERY_S, left_s))

@@ -16,7 +16,7 @@ from coordinator.report.page import run_page
 from coordinator.report.reading import Run, read_run
 from coordinator.results import Results, read_result
 from coordinator.store.run_folder import RunFolder, write_whole
-from coordinator.store.schema import in_words
+from coordinator.store.schema import in_words, refused
 from models.spec import ConfigError
 from wire.exit_codes import ExitCode
 from wire.sockets.log import size_bytes
@@ -135,5 +135,5 @@ def _written(path: Path, text: str, whole: bool = False) -> str:
         else:
             path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"{path}: expected a file to write to, got {error.strerror}") from None
+        raise refused(f"{path}: expected a file to write to, got {error.strerror}", error) from None
     return str(path)

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from coordinator.clients.awaited import FOR_SPACE
 from coordinator.config import RunConfig, read
 from coordinator.service.hosted import Hosted, Plan
 from coordinator.service.orders import Cancel, Done, ListRuns, Resume, Runs, RunState, Stop, Submit
 from coordinator.service.queue import MOST_RUNS, Entry
 from coordinator.service.requirements import count_unmet, unmet
 from coordinator.store.run_folder import RunFolder
+from coordinator.store.schema import refused
 from models.data import dataset_classes
 from models.spec import ConfigError, read_section
 from wire.messages import Message
@@ -61,7 +63,7 @@ class Clerk:
             self._service.place.see()  # so that no folder is made where the service's was moved from
             return RunFolder.create(config, time.strftime("%Y%m%d-%H%M%S"))
         except (ConfigError, OSError) as error:
-            raise ConfigError(f"{error}; nothing is queued") from None
+            raise refused(f"{error}; nothing is queued", error) from None
 
     async def _list(self, order: ListRuns) -> Runs:
         entries = [self._entry(order.run_id)] if order.run_id else self._service.queue.entries[-MOST_RUNS:]
@@ -119,12 +121,16 @@ class Clerk:
         elif hosted is not None:
             config, clients = hosted.plan.config, sorted(hosted.clients)
             round, waits_for = hosted.where
-            told = [waits_for, hosted.told_of_declined]
+            told = [waits_for, hosted.told_of_declined, *self._twins_of(hosted)]
         method, num_rounds = (config.method_name, config.run.num_rounds) if config is not None else ("", 0)
         return RunState(
             entry.run_id, str(folder.path.resolve()), method, entry.state, entry.outcome,
             round, num_rounds, clients, "; ".join(filter(None, (*told, fault))),
         )  # fmt: skip
+
+    def _twins_of(self, hosted: Hosted) -> list[str]:
+        """Say who is not let in as another has its part of the data, where the run could have more clients."""
+        return self._service.choice_for(hosted.plan.config, hosted).twins if hosted.num_free > 0 else []
 
     def why_queued(self, run_id: str) -> str:
         """Say what a run of the queue waits for, and which requirement fails on how many clients."""
@@ -133,16 +139,17 @@ class Clerk:
         if len(self._service.hosted) >= most:
             going_on = ", ".join(map(_told_of, self._service.hosted.values()))
             return f"waiting for another run to end (max_concurrent_runs = {most}): {going_on}"
+        choice = self._service.choice_for(config)
+        if len(choice.free) >= config.min_available_clients and (why := self._service.no_room.why(run_id)):
+            return f"{FOR_SPACE}: {why}"
         if self._service.unwritten:
             return f"waiting until its beginning can be written: {self._service.unwritten}"
-        num_free = len(self._service.free_for(config))
         fails = count_unmet(config, (guest.device for guest in guests.values()))
         num_busy = sum(self._service.is_busy(guest) and not unmet(config, guest.device) for guest in guests.values())
-        num_twins = len(guests) - num_free - num_busy - fails.total()
         reasons = [f"{num_busy} in other runs"] if num_busy else []
-        reasons += [f"{num_twins} with a part of the data that another has"] if num_twins else []
+        reasons += choice.twins
         reasons += [f"{count} without {fault}" for fault, count in sorted(fails.items())]
-        here = f"waiting for clients {num_free}/{config.min_available_clients}, {len(guests)} are here"
+        here = f"waiting for clients {len(choice.free)}/{config.min_available_clients}, {len(guests)} are here"
         return here + (f": {'; '.join(reasons)}" if reasons else "")
 
 

@@ -7,7 +7,8 @@ is over. The first run in the queue that can be started is the next: one whose c
 
 The queue is on disk before anybody hears of a change, and a run has a store of its own. So after a kill, runs that went
 on are resumed and queued ones are queued, and a run's clients are those that it had. Only that a run is over is so
-before it is written: where the disk is full that is tried again, as is the beginning of the next run.
+before it is written: where the disk is full that is tried again, as is the beginning of the next run. A run for whose
+record there is no room, new or taken up, is queued until there is (`no_room`); only another fault of it is its end.
 """
 
 from __future__ import annotations
@@ -15,30 +16,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import subprocess
 import sys
-import time
 import traceback
 from pathlib import Path
 
 from coordinator.app import end_by
-from coordinator.clients.device import data_index
 from coordinator.clients.door import Arrival, Door
 from coordinator.clients.foyer import Events, Foyer, Guest
 from coordinator.clients.keys import Keys
 from coordinator.clients.turned_away import TurnedAway
 from coordinator.config import RunConfig
+from coordinator.service.choice import Choice, choose
 from coordinator.service.clerk import Clerk
 from coordinator.service.desk import Desk
 from coordinator.service.hosted import Hosted, Plan
+from coordinator.service.no_room import NoRoom
 from coordinator.service.place import Place
 from coordinator.service.queue import Entry, Queue
+from coordinator.service.reporters import Reporters
 from coordinator.service.requirements import unmet
 from coordinator.service.settings import ServiceConfig
 from coordinator.service.spare import SpareAggregator
 from coordinator.service.waiting import tell_queue
 from coordinator.store.run_folder import RunFolder, run_token
-from coordinator.store.schema import in_words, settle
+from coordinator.store.schema import in_words, is_full, settle
 from coordinator.store.store import StoreError
 from models.spec import ConfigError
 from wire.encoding import encode
@@ -80,8 +81,10 @@ class Service:
         self.hosted: dict[str, Hosted] = {}
         self.unwritten = ""
         """Why the queue is not on disk as it is here, or a run not begun; "" where all is written."""
+        self.no_room = NoRoom(say)
+        self._twins_told: set[str] = set()
         self._seeing: dict[str, asyncio.Task[None]] = {}
-        self._reporters: list[subprocess.Popen[bytes]] = []
+        self._reporters = Reporters(say)
         self._spare = SpareAggregator(self.place.path / "aggregator.log")
         self._clerk = Clerk(self)
         self._desk = Desk(config.folder, self._clerk.carry_out)
@@ -128,7 +131,7 @@ class Service:
         if self._seeing:
             await asyncio.wait(self._seeing.values(), timeout=END_S)
         await self._spare.stop()
-        await asyncio.to_thread(self._let_report)
+        await asyncio.to_thread(self._reporters.let_finish)
         if self.unwritten:
             self._write_queue()
         self.place.leave()
@@ -150,31 +153,31 @@ class Service:
         for plan in list(self.plans.values()):
             if len(self.hosted) >= self.config.service.max_concurrent_runs:
                 return
-            if len(self.free_for(plan.config)) >= plan.config.min_available_clients:
+            choice = self.choice_for(plan.config)
+            if len(choice.free) < plan.config.min_available_clients:
+                self._tell_twins(choice)
+            elif not self.no_room.is_early(plan.folder.run_id, self._loop.time()):
                 self._begin(plan)
 
     def is_busy(self, guest: Guest) -> bool:
         """Say whether a client is in a run."""
         return self._run_of(guest) is not None
 
-    def free_for(self, config: RunConfig, hosted: Hosted | None = None) -> list[Guest]:
-        """Return who may be brought into a run that goes on or not yet, by id: one for each part of its data."""
+    def choice_for(self, config: RunConfig, hosted: Hosted | None = None) -> Choice:
+        """Return who may be brought into a run that goes on or not yet."""
         guests = self.foyer.guests
-        members = hosted.clients if hosted is not None else ()
-        taken = {data_index(guests[client].device) for client in members if client in guests}
-        found = []
-        for guest in (guests[client] for client in sorted(guests)):
-            if (
-                self.is_busy(guest)
-                or unmet(config, guest.device)
-                or (hosted is not None and not hosted.may_have(guest))
-            ):
-                continue
-            index = data_index(guest.device)
-            if index is None or index not in taken:
-                taken.add(index)
-                found.append(guest)
-        return found
+        candidates = (guest for guest in guests.values() if not (self.is_busy(guest) or unmet(config, guest.device)))
+        if hosted is None:
+            return choose(candidates)
+        members = [guests[client] for client in hosted.clients if client in guests]
+        return choose(filter(hosted.may_have, candidates), members)
+
+    def _tell_twins(self, choice: Choice) -> None:
+        """Tell once of each part of the data that several have who these are."""
+        for told in choice.twins:
+            if told not in self._twins_told:
+                self._twins_told.add(told)
+                say(f"{told}: expected another part for each client; a run has one of them: correct whichever is wrong")
 
     async def over(self, run_id: str) -> None:
         """Wait until a run is over, END_S at most."""
@@ -199,7 +202,7 @@ class Service:
                 self._book_over(entry.run_id, ended, "")
                 with contextlib.suppress(StoreError):
                     settle(plan.folder.store_path)
-                self._leave_behind(plan)
+                self._reporters.make(plan.folder, plan.config)
             elif entry.state == "running" and len(self.hosted) < self.config.service.max_concurrent_runs:
                 self._host(plan)
             else:
@@ -216,7 +219,6 @@ class Service:
         except OSError as error:
             self._note_unwritten(str(error))
             return
-        del self.plans[run_id]
         self._host(plan)
 
     def _host(self, plan: Plan) -> None:
@@ -224,8 +226,10 @@ class Service:
         try:
             hosted = Hosted(plan, self._modules, self._door, self._spare.take)
         except (ConfigError, StoreError, OSError) as error:
-            self._book_unusable(run_id, error)
+            self._leave_unbegun(plan, error)
             return
+        self.plans.pop(run_id, None)
+        self.no_room.drop(run_id)
         say(f"{run_id} {'goes on' if hosted.has_begun else 'begins'}")
         for other in self.hosted.values():
             hosted.clients -= other.clients
@@ -234,15 +238,32 @@ class Service:
         self._bring(hosted)
         self._loop.call_soon(self._introduce, hosted)  # after the task's first step, which opens the run's port
 
+    def _leave_unbegun(self, plan: Plan, error: Exception) -> None:
+        """Have a run queued that finds the disk full; one whose folder cannot be used has failed."""
+        run_id = plan.folder.run_id
+        if is_full(error):
+            self.plans[run_id] = plan
+            self.no_room.add(run_id, in_words(error, plan.folder.path), self._loop.time())
+            self.queue.hold(Entry(run_id))
+            self._write_queue()
+        else:
+            self.plans.pop(run_id, None)
+            self.no_room.drop(run_id)
+            self._book_unusable(run_id, error)
+
     def _introduce(self, hosted: Hosted) -> None:
         for client in sorted(hosted.clients & self.foyer.guests.keys()):
             hosted.take_in(self.foyer.guests[client])
 
     def _bring(self, hosted: Hosted) -> None:
         """Let a run have the clients that it lacks, as far as they are there."""
-        for guest in self.free_for(hosted.plan.config, hosted):
-            if hosted.num_free > 0:
-                hosted.take_in(guest)
+        if hosted.num_free <= 0:
+            return
+        choice = self.choice_for(hosted.plan.config, hosted)
+        for guest in choice.free[: hosted.num_free]:
+            hosted.take_in(guest)
+        if hosted.num_free > 0:
+            self._tell_twins(choice)
 
     async def _see_through(self, hosted: Hosted) -> None:
         reason = ""
@@ -257,7 +278,7 @@ class Service:
         self._book_over(hosted.run_id, outcome, reason)
         self._stand_by(hosted)
         self.fill()
-        self._leave_behind(hosted.plan)
+        self._reporters.make(hosted.plan.folder, hosted.plan.config)
         self._loop.call_later(CLEAR_AFTER_S, gc.collect)
         await self._spare.prepare()
 
@@ -297,24 +318,6 @@ class Service:
         """Tell those who may not have heard of the end of their run."""
         for client in hosted.clients & self.foyer.guests.keys():
             self._tell_standby(self.foyer.guests[client], "")
-
-    def _leave_behind(self, plan: Plan) -> None:
-        """Have what is wanted of the run's figures made by another process, as it takes memory and time."""
-        if forms := plan.config.report.forms:
-            command = [sys.executable, "-I", "-m", "coordinator.report", str(plan.folder.path), *forms]
-            try:
-                with plan.folder.log_path.open("ab") as log:
-                    self._reporters.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
-            except OSError as error:
-                say(f"{plan.folder.run_id} has no report: {in_words(error, plan.folder.path)}")
-
-    def _let_report(self) -> None:
-        """Wait for the pages of runs that have just ended, `END_S` at most: nobody makes them later."""
-        give_up_at = time.monotonic() + END_S
-        for reporter in self._reporters:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                reporter.wait(max(0.0, give_up_at - time.monotonic()))
-            reporter.kill()
 
     # Clients
 
@@ -375,9 +378,12 @@ class Service:
         self.foyer.tick(self._loop.time())
         for hosted in self.hosted.values():
             hosted.see_folder()
-        self._reporters = [reporter for reporter in self._reporters if reporter.poll() is None]
+            hosted.tell_of_space(say)
+        self._reporters.clear()
         if self.unwritten:
             self._try_again()
+        if any(self.no_room.is_due(run_id, self._loop.time()) for run_id in self.plans):
+            self.fill()
 
 
 def run(config: ServiceConfig, modules: Path, keys: Keys | None) -> ExitCode:

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from coordinator.service.orders import LENGTH, ORDERS, SOCKET, Refused, from_bytes, length_of, to_bytes
+from coordinator.store.schema import is_full
 from models.spec import ConfigError
 from wire.errors import DecodeError, EncodeError
 from wire.messages import Message
@@ -69,7 +70,7 @@ class Desk:
         except (asyncio.IncompleteReadError, asyncio.TimeoutError):
             raise  # no order came, so nobody waits for an answer
         except (ConfigError, DecodeError, EncodeError, OSError) as error:
-            return to_bytes(Refused(str(error)))
+            return to_bytes(Refused(str(error), is_full(error)))
         except Exception as error:  # a fault in one order is nothing to the others
             told = {"message": "an order could not be carried out", "exception": error}
             asyncio.get_running_loop().call_exception_handler(told)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -143,6 +143,7 @@ class Hosted:
         """Why it is over, once it is."""
         self._declined: dict[str, tuple[int, str]] = {}
         self._outcome = ""
+        self._is_short = False
         self._passage = Passage(door)
         with contextlib.ExitStack() as opened:
             nowhere = opened.enter_context(open(os.devnull, "w", encoding="utf-8"))
@@ -190,6 +191,13 @@ class Hosted:
     def where(self) -> tuple[int, str]:
         """The round in hand, and what it waits for."""
         return self._coordinator.where
+
+    def tell_of_space(self, tell: Callable[[str], None]) -> None:
+        """Tell once when the run waits for space, and when it does so no more."""
+        was_short, self._is_short = self._is_short, self._record.waits_for_space()
+        if self._is_short != was_short:
+            told = "waits for space on the disk" if self._is_short else "has space on the disk again, and goes on"
+            tell(f"{self.run_id} {told}")
 
     async def run(self) -> str:
         """See the run to its end and return its outcome."""

@@ -68,10 +68,11 @@ class Done(Message, frozen=True, array_like=True):
 
 
 class Refused(Message, frozen=True, array_like=True):
-    """The order cannot be carried out."""
+    """The order cannot be carried out; `is_full` where that is for want of space on the disk."""
 
     tag: ClassVar[int] = 102
     reason: str
+    is_full: bool = False
 
 
 class RunState(msgspec.Struct, frozen=True, array_like=True):

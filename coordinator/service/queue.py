@@ -18,7 +18,7 @@ import psutil
 
 from coordinator.service.orders import SOCKET
 from coordinator.store.run_folder import RunFolder, read_json, write_whole
-from coordinator.store.schema import lock_path
+from coordinator.store.schema import FREE_SPACE, is_full, lock_path
 from models.spec import ConfigError, nearest
 
 FILE = "queue.json"
@@ -40,6 +40,14 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     state: Literal["queued", "running", "over"] = "queued"
     outcome: str = ""
     reason: str = ""
+
+
+class UnwrittenError(OSError):
+    """The queue cannot be written; the text says why."""
+
+    def __init__(self, text: str, cause: OSError) -> None:
+        super().__init__(text)
+        self.errno = cause.errno
 
 
 class Queue:
@@ -94,7 +102,7 @@ class Queue:
         try:
             self._write(entries)
         except OSError as error:
-            raise OSError(f"{error}; nothing has changed") from error
+            raise UnwrittenError(f"{error}; nothing has changed", error) from error
         self._entries = entries
 
     def hold(self, entry: Entry) -> None:
@@ -114,7 +122,8 @@ class Queue:
             self._see()
             write_whole(self._path, [msgspec.json.format(msgspec.json.encode(list(entries.values())), indent=1), b"\n"])
         except OSError as error:
-            raise OSError(f"{self._path} cannot be written: {error.strerror or error}") from error
+            told = f"{error.strerror}; {FREE_SPACE}" if is_full(error) else error.strerror or error
+            raise UnwrittenError(f"{self._path} cannot be written: {told}", error) from error
 
     def _without(self, run_id: str) -> dict[str, Entry]:
         return {other: entry for other, entry in self._entries.items() if other != run_id}

@@ -13,6 +13,8 @@ from typing import Any, TextIO
 import msgspec
 
 from coordinator import client_api
+from coordinator.clients.awaited import FOR_SPACE
+from coordinator.clients.waiting import STORE_EVERY_S, Presence
 from coordinator.metrics.series import gather
 from coordinator.metrics.tally import RoundLine, read_line
 from coordinator.metrics.wire_bytes import told_of
@@ -27,6 +29,12 @@ from wire.sockets.log import size_bytes
 
 CLEAR = "\x1b[H\x1b[2J"
 """Makes a terminal empty and begins at its top."""
+
+LITTLE_BYTES = 2**20
+"""People are told where less than this is free."""
+
+STALE_S = 1.5 * STORE_EVERY_S
+"""Where little is free, who is here is stored so long ago only because there is no room for it."""
 
 RECENT = 20
 """The last accuracy of a rule is looked for in so many rounds."""
@@ -117,6 +125,7 @@ def read_status(path: Path) -> Status:
         what = "was kept in memory" if in_memory else f"has lost its {folder.store_path.name}"
         told = f"{what} and is over ({found.outcome}): only its figures are left"
         raise ConfigError(f"{folder.run_id} {told}; coordinator report {path} --format table tells them")
+    free = free_bytes(path)
     with _opened(folder, found.queue is not None) as connection:
         position, records = read_position(connection), read_rounds(connection)
         devices, facts = read_devices(connection), read_facts(connection)
@@ -148,9 +157,9 @@ def read_status(path: Path) -> Status:
         last_round_s=last.round_s if isinstance(last, RoundLine) else None,
         accuracy=accuracy,
         clients=clients,
-        waits_for=told_by_service or (presence.waits_for if presence else None),
+        waits_for=told_by_service or _waits_for(presence, free),
         connected={client: presence.silent_s(client) for client in presence.heard_at_s} if presence else {},
-        free_bytes=free_bytes(path),
+        free_bytes=free,
         seen_s_ago=max(0.0, time.time() - presence.at_s) if presence else None,
         waiting=facts.waiting,
         turned_away=facts.turned_away,
@@ -158,6 +167,14 @@ def read_status(path: Path) -> Status:
         devices=devices,
         connections={client: told_of(link) for client, link in facts.links.links.items()},
     )
+
+
+def _waits_for(presence: Presence | None, free: int | None) -> str | None:
+    """Return what a run waits for by its own word; on a full disk that is what it could not store since."""
+    if presence is None:
+        return None
+    is_stale = time.time() - presence.at_s > STALE_S
+    return FOR_SPACE if is_stale and free is not None and free < LITTLE_BYTES else presence.waits_for
 
 
 def _exchange_name(method: str, exchange: int) -> str | None:

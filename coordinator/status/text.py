@@ -11,10 +11,11 @@ from typing import Any
 
 import msgspec
 
+from coordinator.clients.awaited import FOR_SPACE
 from coordinator.clients.device import read_device
 from coordinator.service.queue import service_goes_on
 from coordinator.status.client_phases import ClientStatus
-from coordinator.status.reading import Status
+from coordinator.status.reading import LITTLE_BYTES, Status
 from coordinator.store.run_folder import RunFolder
 from coordinator.table import Row, aligned
 from coordinator.units import show_accuracy, show_bytes, show_seconds
@@ -24,9 +25,6 @@ Columns = dict[str, tuple[str, Callable[[Any], str]]]
 """By title, the figure of a client that a column has, and how that is shown."""
 
 NOW: Columns = {"phase": ("phase", str), "silent for": ("silent_s", show_seconds)}
-
-LITTLE_BYTES = 2**20
-"""People are told where less than this is free."""
 
 LAST_EXCHANGE: Columns = {
     "round": ("round", str),
@@ -126,6 +124,8 @@ def _space(status: Status) -> list[str]:
     if status.process is None or status.free_bytes is None or status.free_bytes >= LITTLE_BYTES:
         return []
     left = f"its disk has {show_bytes(status.free_bytes)} free"
+    if status.waits_for and status.waits_for.startswith(FOR_SPACE):
+        return [f"{left}: the run goes on when there is room"]
     return [f"{left}: where that is too little for what it stores, the run waits until there is room"]
 
 

@@ -77,6 +77,8 @@ class RunRecord:
         """Whether clients have trained together, so that last bits differ; and whether any has been asked to work."""
         method = find(config.method_name)
         self._store = Store(folder.store_path, self._notify, self._failed, self._in_memory)
+        self.waits_for_space = self._store.waits_for_space
+        """Says whether the disk is full and that is waited for now."""
         self._pending = Pending(self._store, self._in_memory)
         with contextlib.ExitStack() as opened:
             opened.callback(self._store.close)
@@ -354,10 +356,8 @@ class RunRecord:
 
     def write_histogram(self, spec: RunSpec, announced: Mapping[str, Ready]) -> None:
         """Write how many samples of each class each client announced, if that has changed."""
-        counts = {
-            client: {"train": ready.class_counts, "test": ready.test_counts}
-            for client, ready in sorted(announced.items())
-        }
+        told = sorted(announced.items())
+        counts = {client: {"train": ready.class_counts, "test": ready.test_counts} for client, ready in told}
         if counts != self._histogram:
             is_written = self.folder.write_histogram({"classes": spec.classes, "clients": counts})
             self._histogram = counts if is_written else {}

@@ -8,7 +8,6 @@ untouched.
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import shutil
@@ -17,7 +16,8 @@ from pathlib import Path
 
 from coordinator.units import show_bytes
 from models.checkpoint import sync_folder
-from models.spec import ConfigError
+from models.spec import ConfigError, NoSpaceError
+from wire.sockets.new_file import NO_SPACE
 
 APPLICATION_ID = 0x70724564
 """Marks an SQLite file as a store of this program (`prEd`)."""
@@ -71,11 +71,13 @@ MIGRATIONS = (
 )
 """The scripts that lead from an empty file to the present schema; version n is the file after the first n."""
 
+FREE_SPACE = "free some disk space"
+
 ADVICE = (
     ("buffer ", "put back the file, or a copy of the whole run folder, or start a new run"),
-    ("full", "free some disk space"),
-    ("No space", "free some disk space"),
-    ("quota", "free some disk space"),
+    ("full", FREE_SPACE),
+    ("No space", FREE_SPACE),
+    ("quota", FREE_SPACE),
     ("readonly", "make the file and its folder writable"),
     ("Read-only", "mount the folder's file system to be written to"),
     ("Permission", "make the folder writable"),
@@ -87,8 +89,6 @@ ADVICE = (
 )
 """What to do, by a word of the cause."""
 
-
-NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 SCANT_BYTES = 128 * 1024
 """Where less is free, that is what an I/O error comes of: SQLite asks for 32 KiB at a time beside what it writes."""
@@ -108,18 +108,18 @@ class StoreError(Exception):
         self.is_full = is_full
 
 
-class NoSpaceError(ConfigError):
-    """A run cannot begin or go on because the disk is full; once it is not, the same command can."""
-
-
 def is_full(error: Exception) -> bool:
     """Say whether it is for want of space that something could not be written."""
-    return error.errno in NO_SPACE if isinstance(error, OSError) else isinstance(error, StoreError) and error.is_full
+    if isinstance(error, OSError):
+        return error.errno in NO_SPACE
+    return isinstance(error, NoSpaceError) or (isinstance(error, StoreError) and error.is_full)
 
 
 def refused(text: str, error: Exception) -> ConfigError:
     """Return what a command ends with that could not begin because of an error, which `text` tells of."""
-    return NoSpaceError(text) if is_full(error) else ConfigError(text)
+    if not is_full(error):
+        return ConfigError(text)
+    return NoSpaceError(text if FREE_SPACE in text else f"{text}; {FREE_SPACE}")
 
 
 def free_bytes(folder: Path) -> int | None:

@@ -94,6 +94,10 @@ class Store:
         """From now on wait for space where the disk is full, rather than fail; `tell` hears of it by `notify`."""
         self._writer.wait_for_space(tell)
 
+    def waits_for_space(self) -> bool:
+        """Say whether something that is to be stored waits for space now."""
+        return self._writer.is_short
+
     def wait_no_more(self) -> None:
         """Fail from now on where the disk is full, also if that is waited for now; a signal's handler may call this."""
         self._writer.wait_no_more()

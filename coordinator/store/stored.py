@@ -6,13 +6,14 @@ import json
 import shlex
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from coordinator.store.buffers import UpdateKey
+from coordinator.store.run_folder import RunFolder
 from coordinator.store.schema import advice_on
 from coordinator.store.stored_facts import StoredFacts, facts_from
 from models.spec import ConfigError
@@ -24,6 +25,8 @@ from wire.sockets.log import size_bytes
 ACCOUNTS = "metrics.jsonl"
 
 NO_STORE = "the run has not begun, or was kept in memory alone"
+
+PUT_BACK = "put it back, or a copy of the run folder"
 
 
 class DamagedStoreError(ConfigError):
@@ -158,15 +161,28 @@ def _log_of(path: Path) -> Path:
 def _why_missing(path: Path) -> str:
     """Say what a folder without a store has come to, by what else is in it."""
     beside = [name for name in (ACCOUNTS, _log_of(path).name) if size_bytes(path.with_name(name))]
-    if not beside:
+    outcome = "" if beside else _outcome(path)
+    if not beside and not outcome:
         return NO_STORE
-    lost = f"the run has begun, by {' and '.join(beside)}, and has lost it or was kept in memory alone"
-    return f"{lost}: put it back, or a copy of the run folder{_still_told(path)}"
+    proof = f"has begun, by {' and '.join(beside)}," if beside else f"is over ({outcome})"
+    still = _still_told(path) if beside else f"; coordinator report {_quoted(path)} --format table tells its figures"
+    return f"the run {proof} and has lost it or was kept in memory alone: {PUT_BACK}{still}"
+
+
+def _outcome(path: Path) -> str:
+    """Return how the run ended whose store should be there, "" where its folder does not tell."""
+    with suppress(ConfigError):
+        return str(RunFolder(path.parent).read_summary().get("outcome", ""))
+    return ""
+
+
+def _quoted(path: Path) -> str:
+    return shlex.quote(str(path.parent))
 
 
 def _still_told(path: Path) -> str:
     """Say what can be had without a store."""
-    told = f"; coordinator report {shlex.quote(str(path.parent))} still tells of the rounds in {ACCOUNTS}"
+    told = f"; coordinator report {_quoted(path)} still tells of the rounds in {ACCOUNTS}"
     return told if size_bytes(path.with_name(ACCOUNTS)) else ""
 
 

@@ -81,6 +81,8 @@ class Writer:
         self._is_told = False
         self._closed = False
         self._tell: Callable[[str], None] | None = None
+        self.is_short = False
+        """Whether a batch waits for space now."""
         self._thread = threading.Thread(target=self._serve, name="store", daemon=True) if waits_for_disk else None
         if self._thread is not None:
             self._thread.start()
@@ -218,6 +220,7 @@ class Writer:
                 break
             except Exception as error:
                 failure, tell = self._explain(error), self._tell
+                self.is_short = failure.is_full and tell is not None
                 if not failure.is_full or tell is None:
                     raise failure from error
                 if told is None:
@@ -225,6 +228,7 @@ class Writer:
                 told = tell
                 self._roll_back()
                 time.sleep(SPACE_EVERY_S)
+        self.is_short = False
         if told is not None:
             self._notify(functools.partial(told, "the disk has room again: the run goes on"))
         return answers
@@ -253,6 +257,7 @@ class Writer:
 
     def _refuse(self, batch: list[_Write | _Read]) -> None:
         """Answer the reads of a batch that was not committed; its changes are never acknowledged."""
+        is_full = self._failure is not None and self._failure.is_full
         for operation in batch:
             if isinstance(operation, _Read):
-                operation.answer.set_exception(StoreError(str(self._failure)))
+                operation.answer.set_exception(StoreError(str(self._failure), is_full))

@@ -24,7 +24,17 @@ from models.methods import find
 from models.spec import ConfigError, RunSpec
 from tests.coordinator.report.runs import RecordedRun
 from wire.exit_codes import ExitCode
+from wire.sockets import signals as wire_signals
 from wire.sockets.systemd import READY
+
+
+@pytest.fixture(autouse=True)
+def _signals_kept() -> Iterator[None]:
+    """Let no later test find ignored what a command ignores at its end."""
+    before = {number: signal.getsignal(number) for number in wire_signals.SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def test_a_run_that_is_over_is_no_failure_of_the_service_that_would_go_on_with_it(
@@ -76,12 +86,13 @@ def test_a_run_that_finds_the_disk_full_at_its_start_ends_with_a_code_of_its_own
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def full(*_: object) -> NoReturn:
-        raise StoreError("store: database or disk is full", is_full=True)
+        raise StoreError("store: database or disk is full; free some disk space", is_full=True)
 
     monkeypatch.setattr("coordinator.app.RunRecord", full)
     started = ["loopback", "--set", f"run.dir={tmp_path}", "--set", "data.dataset=digits"]
     assert main(started) == ExitCode.NO_SPACE
-    told = "coordinator: [run] dir: store: database or disk is full; nothing has run, so the run folder is removed\n"
+    why = "store: database or disk is full; free some disk space"
+    told = f"coordinator: [run] dir: {why}; nothing has run, so the run folder is removed\n"
     assert told in capsys.readouterr().err
 
 

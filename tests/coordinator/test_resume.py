@@ -58,6 +58,18 @@ def test_a_folder_without_a_store_or_with_nothing_in_it_is_refused(tmp_path: Pat
     assert refused(folder).endswith("the run ended before anything was stored; start it anew")
 
 
+@pytest.mark.parametrize("outcome", ["finished", "interrupted"])
+def test_a_run_that_is_over_and_has_lost_its_store_has_begun(tmp_path: Path, outcome: str) -> None:
+    folder = RunFolder.create(load(None, [f"run.dir={tmp_path}"]), "20260131-235959")
+    folder.write_summary(figures(outcome=outcome))
+    text = refused(folder)
+    assert f"there is no store.sqlite: the run is over ({outcome}) and has lost it or was kept in memory" in text
+    how = f"coordinator report {folder.path} --format table tells its figures"
+    assert text.endswith(f"put it back, or a copy of the run folder; {how}")
+    folder.summary_path.write_text("{")
+    assert "the run has not begun" in refused(folder)
+
+
 def test_each_setting_that_differs_is_named_with_both_values(tmp_path: Path) -> None:
     folder = stored_run(tmp_path, "serve", "run.seed=3")
     other = tmp_path / "other.toml"

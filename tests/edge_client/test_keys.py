@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import signal
@@ -39,6 +40,21 @@ def test_init_prints_the_command_that_enrolls_and_keeps_keys_that_are_there(
         assert cli.main(["keys", "init", "--config", "client.toml"]) == ExitCode.FINISHED
     pair = read_secret(Path("client-state/dev/client.secret"))
     assert capsys.readouterr().out == f"coordinator keys enroll dev {pair.public}\n" * 2
+
+
+def test_on_a_full_disk_init_says_what_to_do_and_can_be_given_again(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    Path("client.toml").write_text(CONFIG)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        assert cli.main(["keys", "init", "--config", "client.toml"]) == ExitCode.NO_SPACE
+    told = "expected to make a key file, got No space left on device; free some disk space"
+    assert capsys.readouterr().err == f"edge-client: client-state/dev/client.secret: {told}\n"
+    assert cli.main(["keys", "init", "--config", "client.toml"]) == ExitCode.FINISHED
 
 
 def test_the_keys_are_read_from_the_clients_folder_or_the_file_that_is_named() -> None:

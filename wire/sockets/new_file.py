@@ -11,6 +11,9 @@ from pathlib import Path
 LEFT_AFTER_S = 60.0
 """A draft that is older was left by a crash."""
 
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""What is said of a disk that is full."""
+
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 """What file systems say that know one name for a file, such as FAT."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator.clients.awaited import MAX_GONE, MAX_WHY, awaited
+from coordinator.clients.awaited import MAX_GONE, MAX_WHY, Wait, awaited
 from coordinator.round_events import Configured, FailRound, Restored
 from coordinator.round_rules import Position
 from coordinator.rounds import RETURN_S
@@ -20,6 +20,12 @@ def test_clients_are_counted_and_the_wait_for_them_has_an_end() -> None:
     assert run.waits_for("abc") == f"{told}, for 29 s at most"
     run.ready("bc")
     assert run.waits_for("abc") == "waiting for the aggregator"
+
+
+def test_on_a_full_disk_it_is_space_that_is_waited_for() -> None:
+    run = Run()
+    run.tick(1.0)
+    assert awaited(run.rounds, Guests(), is_short=True) == Wait("waiting for space on the disk")
 
 
 def test_who_was_here_and_is_gone_as_the_next_round_is_to_open_is_named() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -87,6 +88,28 @@ def test_what_cannot_be_done_is_one_line(
     assert message in line
     assert line.startswith("coordinator: ")
     assert line.count("\n") == 1
+
+
+def test_on_a_full_disk_a_command_says_what_to_do_and_can_be_given_again(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def full(*arguments: str) -> str:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", fail)
+            return keys(capsys, *arguments, code=ExitCode.NO_SPACE)
+
+    why = "No space left on device; free some disk space\n"
+    assert full("init") == f"coordinator: {CLIENTS}: expected to write the enrolment list, got {why}"
+    CLIENTS.touch(0o644)
+    secret = CLIENTS.with_name("coordinator.secret")
+    assert full("init") == f"coordinator: {secret}: expected to make a key file, got {why}"
+    keys(capsys, "init")
+    for arguments in (["enroll", "client-00", A], ["revoke", "client-00"]):
+        assert full(*arguments).endswith(f"the enrolment list, got {why}")
+        keys(capsys, *arguments)
 
 
 @pytest.mark.parametrize("arguments", [["enroll", "client-09", B], ["revoke", "client-00"], ["list"], ["init"]])

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from coordinator.clients import waiting
-from coordinator.clients.awaited import Wait
+from coordinator.clients.awaited import Wait, awaited
 from coordinator.clients.waiting import FIRST_NOTE_S, STORE_EVERY_S, Presence, PresenceWatch, tell_waiting
 from coordinator.round_rules import Position
 from coordinator.rounds import RETURN_S
@@ -94,11 +94,17 @@ class Late:
 
 def told_in(run: Run, loop: Late, monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Return when people are told until a loop's end, from its beginning on."""
-    began, told = loop.at, list[float]()
+    began, told, guests = loop.at, list[float](), Guests()
     monkeypatch.setattr(waiting, "asyncio", loop)
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(
-            tell_waiting(run.rounds, Guests(), lambda text: told.append(loop.at - began), lambda presence: None)
+            tell_waiting(
+                lambda: awaited(run.rounds, guests),
+                run.rounds,
+                guests,
+                lambda text: told.append(loop.at - began),
+                lambda presence: None,
+            )
         )
     return told
 

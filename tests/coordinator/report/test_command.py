@@ -17,7 +17,7 @@ from coordinator.report import command, rendering
 from coordinator.report.forms import AUTOMATIC, EXPORTS, FORMS, PAGE
 from coordinator.report.reading import Run
 from coordinator.store.stored import NO_STORE
-from models.spec import ConfigError
+from models.spec import ConfigError, NoSpaceError
 from tests.coordinator.report.runs import RecordedRun
 from wire.exit_codes import ExitCode
 
@@ -104,6 +104,11 @@ def test_a_table_has_a_line_for_each_run_over_or_not(tmp_path: Path, capsys: pyt
 def test_a_file_that_cannot_be_written_is_one_line(run: Run, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nowhere/page\.html: expected a file to write to, got No such file"):
         command.report([run.folder.path], "csv", tmp_path / "nowhere" / "page.html")
+
+
+def test_a_file_that_finds_no_space_is_one_line_that_says_what_to_do(run: Run, tmp_path: Path) -> None:
+    with pytest.raises(NoSpaceError, match=r"a file to write to, got No space left .*; free some disk space$"):
+        command.report([run.folder.path], "csv", Path("/dev/full"))
 
 
 def test_a_page_that_cannot_be_written_whole_leaves_the_one_that_was_there(

@@ -16,7 +16,7 @@ from coordinator.clients.door import Arrival
 from coordinator.service.clerk import Clerk
 from coordinator.service.daemon import Service
 from coordinator.service.hosted import Hosted
-from coordinator.service.orders import Done, Submit
+from coordinator.service.orders import Done, ListRuns, Runs, Submit
 from coordinator.service.queue import Entry
 from coordinator.service.settings import ServiceConfig, load
 from coordinator.service.spare import SpareAggregator
@@ -86,3 +86,10 @@ async def ended(service: Service, run_id: str) -> Entry:
     while (entry := service.queue.find(run_id)).state != "over":
         await asyncio.sleep(0.01)
     return entry
+
+
+async def listed(clerk: Clerk) -> Runs:
+    """Return what a service tells of its runs."""
+    runs = await clerk.carry_out(ListRuns())
+    assert isinstance(runs, Runs)
+    return runs

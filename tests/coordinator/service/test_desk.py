@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import signal
 import socket
 import stat
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -13,10 +15,12 @@ from typing import Any
 import pytest
 
 from coordinator import client_api
+from coordinator.cli import main
 from coordinator.service.desk import Desk
 from coordinator.service.orders import LENGTH, SOCKET, Cancel, Done, Runs, RunState, Submit, from_bytes, length_of
-from models.spec import ConfigError
+from models.spec import ConfigError, NoSpaceError
 from wire.errors import DecodeError
+from wire.exit_codes import ExitCode
 from wire.limits import MAX_HEADER_BYTES
 from wire.messages import Message
 
@@ -71,6 +75,22 @@ def test_runs_come_back_as_they_stand(folder: Path) -> None:
 def test_a_refusal_is_the_error_that_it_says(folder: Path) -> None:
     with pytest.raises(ConfigError, match=r"^run\.toml: no$"):
         answered(folder, ConfigError("run.toml: no"), lambda: client_api.cancel("a", folder))
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), ExitCode.NO_SPACE),
+        (NoSpaceError("no room"), ExitCode.NO_SPACE),
+        (OSError(errno.EACCES, "Permission denied"), ExitCode.BAD_CONFIG),
+    ],
+)
+def test_what_is_refused_for_want_of_space_ends_a_command_as_such(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, code: ExitCode
+) -> None:
+    monkeypatch.setenv("PROTOEDGE_SERVICE", str(folder))
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    assert answered(folder, error, lambda: main(["submit"]))[0] == code
 
 
 def test_a_fault_is_answered_too_and_told_to_the_event_loop(folder: Path, caplog: pytest.LogCaptureFixture) -> None:

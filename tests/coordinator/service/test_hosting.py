@@ -7,6 +7,7 @@ import errno
 import gc
 import socket
 import weakref
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,20 @@ from coordinator.daemon import Coordinator
 from coordinator.service.clerk import Clerk
 from coordinator.service.daemon import Service
 from coordinator.service.hosted import Hosted
-from coordinator.service.orders import Done, ListRuns, Resume, Runs
+from coordinator.service.orders import Done, Resume
 from coordinator.service.queue import Entry, Queue
 from coordinator.store.run_folder import run_token
 from coordinator.store.schema import StoreError
-from tests.coordinator.service.in_process import begun, come, ended, fill_the_disk, settings, standing, submitted
+from tests.coordinator.service.in_process import (
+    begun,
+    come,
+    ended,
+    fill_the_disk,
+    listed,
+    settings,
+    standing,
+    submitted,
+)
 from wire.messages import Decline
 
 OVER_S = 20.0
@@ -120,13 +130,28 @@ def test_a_run_that_is_over_on_a_full_disk_is_over_and_the_next_begins_when_that
     asyncio.run(main())
     said = capsys.readouterr().err
     assert f"is over: interrupted ({why})\n" in said
-    assert said.count("cannot be written: No space left on device; it is tried again") == 1
+    assert said.count("cannot be written: No space left on device; free some disk space; it is tried again") == 1
 
 
-async def listed(clerk: Clerk) -> Runs:
-    runs = await clerk.carry_out(ListRuns())
-    assert isinstance(runs, Runs)
-    return runs
+def test_a_run_that_waits_for_space_says_so_to_whoever_asks_and_once_in_the_services_log(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("coordinator.service.daemon.TICK_S", 0.01)
+    told: dict[bool, list[str]] = {True: [], False: []}
+
+    async def main() -> None:
+        async with standing(settings(folder)) as service:
+            hosted = await begun(service)
+            for is_short in (True, False):
+                hosted._record.waits_for_space = partial(bool, is_short)
+                await asyncio.sleep(0.1)
+                told[is_short] = [run.told for run in (await listed(Clerk(service))).runs]
+
+    asyncio.run(main())
+    assert told[True] == ["waiting for space on the disk"]
+    assert "space" not in told[False][0]
+    said = [line.split(" ", 1)[1] for line in capsys.readouterr().err.splitlines() if "space" in line]
+    assert said == ["waits for space on the disk", "has space on the disk again, and goes on"]
 
 
 def test_a_run_whose_record_cannot_be_closed_is_interrupted_and_can_be_resumed(folder: Path) -> None:

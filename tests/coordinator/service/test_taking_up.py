@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import re
 from pathlib import Path
 
 import pytest
 
 from coordinator.config import load
+from coordinator.service.clerk import Clerk
 from coordinator.service.daemon import Service
 from coordinator.service.hosted import Plan
 from coordinator.service.queue import Entry, Queue
+from coordinator.service.reporters import Reporters
 from coordinator.service.settings import ServiceConfig
 from coordinator.store.run_folder import RunFolder
 from models.spec import ConfigError
-from tests.coordinator.service.in_process import settings, standing
+from tests.coordinator.service.in_process import come, settings, standing
 from tests.coordinator.stores import figures
 
 
@@ -92,33 +95,47 @@ def test_a_run_whose_accounts_cannot_be_written_has_failed_and_the_others_are_qu
 
 
 @pytest.mark.parametrize("full", ["coordinator.store.run_folder.os.fsync", "coordinator.store.schema.os.pwrite"])
-def test_a_run_whose_record_finds_the_disk_full_says_where_and_what_to_do(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, full: str
+def test_a_run_whose_record_finds_the_disk_full_goes_on_when_there_is_room(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], full: str
 ) -> None:
-    run = left(settings(folder))
+    monkeypatch.setattr("coordinator.service.daemon.TICK_S", 0.01)
+    monkeypatch.setattr("coordinator.service.no_room.AGAIN_S", 0.05)
+    run = left(settings(folder), "data.num_clients=1")
     Queue(folder).put(Entry(run.run_id, "running"))
-    host = Service._host
+    host, is_full = Service._host, True
 
     def fail(*given: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     def host_on_a_full_disk(service: Service, plan: Plan) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(full, fail)
+            if is_full:
+                patch.setattr(full, fail)
             host(service, plan)
 
     monkeypatch.setattr(Service, "_host", host_on_a_full_disk)
 
     async def main() -> None:
         async with standing(settings(folder)) as service:
-            see_failed(service, run, f"{folder}/runs/{run.run_id}/")
-            see_failed(service, run, "No space left on device; free some disk space")
-            see_failed(service, run, f": coordinator resume {run.run_id}")
-            entry = service.queue.get(run.run_id)
-            assert entry is not None
-            assert "Errno" not in entry.reason
+            nonlocal is_full
+            clerk = Clerk(service)
+            assert Queue(folder).find(run.run_id).state == "queued"
+            assert clerk.why_queued(run.run_id).startswith("waiting for clients 0/1")
+            come(service, "a")
+            await asyncio.sleep(0.2)
+            where = rf"waiting for space on the disk: \S* ?{folder}/runs/{run.run_id}/\S+"
+            assert re.fullmatch(f"{where}: No space left on device; free some disk space", clerk.why_queued(run.run_id))
+            assert service.queue.find(run.run_id) == Entry(run.run_id)
+            is_full = False
+            while run.run_id not in service.hosted:
+                await asyncio.sleep(0.01)
+            assert Queue(folder).find(run.run_id).state == "running"
 
-    asyncio.run(main())
+    asyncio.run(asyncio.wait_for(main(), 20.0))
+    said = capsys.readouterr().err
+    assert said.count(f"{run.run_id} waits for space on the disk, and is tried again: ") == 1
+    assert said.count(f"{run.run_id} begins\n") == 1
+    assert "Errno" not in said
 
 
 def test_a_run_whose_service_was_killed_before_its_report_was_made_has_one(
@@ -128,7 +145,7 @@ def test_a_run_whose_service_was_killed_before_its_report_was_made_has_one(
     Queue(folder).put(Entry(run.run_id, "running"))
     run.write_summary(figures(outcome="finished"))
     reported: list[str] = []
-    monkeypatch.setattr(Service, "_leave_behind", lambda service, plan: reported.append(plan.folder.run_id))
+    monkeypatch.setattr(Reporters, "make", lambda reporters, folder, config: reported.append(folder.run_id))
 
     async def main() -> None:
         async with standing(settings(folder)) as service:

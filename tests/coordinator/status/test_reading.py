@@ -322,6 +322,22 @@ def test_a_run_at_work_on_a_full_disk_may_wait_for_space(
     assert told not in format_status(read_status(recorded.leave().path))
 
 
+@pytest.mark.parametrize(
+    ("free", "ago_s", "is_short"), [(0, 20, True), (0, 5, False), (2**30, 20, False), (None, 20, False)]
+)
+def test_what_a_run_could_not_store_on_a_full_disk_is_that_it_waits_for_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int | None, ago_s: float, is_short: bool
+) -> None:
+    monkeypatch.setattr("coordinator.status.reading.free_bytes", lambda folder: free)
+    recorded, stale = RecordedRun(tmp_path), "waiting for updates 1/2, missing bob"
+    recorded.put_fact("presence", json.dumps({"waits_for": stale, "heard_at_s": {}, "at_s": time.time() - ago_s}))
+    lines = format_status(read_status(recorded.settle().path)).splitlines()
+    recorded.leave()
+    assert (stale in lines) != is_short
+    assert ("waiting for space on the disk" in lines) == is_short
+    assert ("its disk has 0 B free: the run goes on when there is room" in lines) == is_short
+
+
 def test_a_run_in_an_exchange_says_whom_it_waits_for_as_its_process_does_if_there_is_one(tmp_path: Path) -> None:
     recorded = RecordedRun(tmp_path)
     recorded.open(3)

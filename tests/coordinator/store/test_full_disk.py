@@ -22,9 +22,8 @@ from coordinator.store import run_folder, schema, writer
 from coordinator.store.growing import GrowingFile
 from coordinator.store.record import RunRecord
 from coordinator.store.run_folder import RunFolder
-from coordinator.store.schema import NoSpaceError
 from coordinator.store.store import Store, StoreError
-from models.spec import ConfigError
+from models.spec import ConfigError, NoSpaceError
 from tests.coordinator.stores import WAIT_S, Failures, call, meta, never, reopened, unexpected, update
 from wire.messages import Ready
 
@@ -74,6 +73,7 @@ def test_what_does_not_fit_waits_and_is_acknowledged_once_when_there_is_room(
         store.put_updates([update()], partial(acknowledged.append, "a"))
         store._writer.write(disk.write, partial(acknowledged.append, "there"))
     until(lambda: disk.tries > 3)
+    assert store.waits_for_space()
     store.put_meta("later", "", partial(acknowledged.append, "later"))
     assert acknowledged == []
     assert len(told) == 1
@@ -82,6 +82,7 @@ def test_what_does_not_fit_waits_and_is_acknowledged_once_when_there_is_room(
     disk.room = True
     until(lambda: len(acknowledged) == 3)
     assert acknowledged == ["a", "there", "later"]
+    assert not store.waits_for_space()
     assert told[1:] == ["the disk has room again: the run goes on"]
     assert meta(store) == {"there": "", "later": ""}
     store.close()
@@ -98,6 +99,7 @@ def test_a_store_that_waits_is_closed_in_time_and_says_what_it_could_not_store(s
     until(lambda: disk.tries)
     with pytest.raises(StoreError, match=r"No space left on device; free some disk space$"):
         store.close()
+    assert not store.waits_for_space()
     assert "No space left" in failures.only()
     store.close()  # all is said
     opened = reopened(store_path).open_exchange
@@ -198,6 +200,15 @@ def test_an_io_error_where_next_to_nothing_is_free_is_a_full_disk(
     cause = "the disk is full, with 20.0 KiB free: " if is_full else ""
     advice = "free some disk space" if is_full else "see to the cause"
     assert (str(told), told.is_full) == (f"store {store_path}: {cause}disk I/O error; {advice}", is_full)
+
+
+def test_what_is_read_behind_a_write_that_found_no_space_fails_for_want_of_space_too(store_path: Path) -> None:
+    disk, store = Disk(), Store(store_path, call, Failures())
+    store._writer.write(disk.write, never)
+    with pytest.raises(StoreError, match="No space left on device") as failed:
+        store.facts()
+    assert failed.value.is_full
+    store.close()
 
 
 def test_a_run_that_cannot_begin_for_want_of_space_is_told_apart_from_bad_settings(
