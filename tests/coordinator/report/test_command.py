@@ -166,15 +166,20 @@ def test_a_run_whose_page_cannot_be_made_says_why(tmp_path: Path, monkeypatch: p
     assert list(command.leave_behind(folder, [PAGE])) == [
         "report: left out as the run is long; coordinator report makes it"
     ]
-    folder.metrics_path.unlink()
-    (line,) = command.leave_behind(folder, [PAGE])  # the store tells the same
-    assert line == f"report: {folder.page_path}"
+    monkeypatch.setattr(command, "AUTOMATIC_BYTES", 2**30)
     monkeypatch.setattr(command, "read_run", lambda path: next(iter(())))
     (line,) = command.leave_behind(folder, [PAGE])
     assert line.startswith("report: StopIteration: ")
     monkeypatch.setattr(command, "read_run", lambda path: path.joinpath("gone").stat())
     (line,) = command.leave_behind(folder, [PAGE])
     assert line == f"report: {folder.path}/gone: No such file or directory; see to the cause"
+
+
+def test_without_its_metrics_a_run_has_its_page_from_the_store(tmp_path: Path) -> None:
+    pytest.importorskip("jinja2")
+    folder = RecordedRun(tmp_path).end()
+    folder.metrics_path.unlink()
+    assert list(command.leave_behind(folder, [PAGE])) == [f"report: {folder.page_path}"]
 
 
 def test_each_form_is_made_by_something() -> None:
