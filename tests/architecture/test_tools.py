@@ -24,6 +24,7 @@ def test_every_file_is_formatted() -> None:
     run_tool("ruff", "format", "--check")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_types_are_sound() -> None:
     run_tool("mypy")
