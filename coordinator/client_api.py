@@ -44,7 +44,7 @@ from coordinator.service.queue import FILE
 from coordinator.store.holder import holder
 from coordinator.store.run_folder import RunFolder
 from models.settings import read_toml, source_of
-from models.spec import ConfigError, NoSpaceError
+from models.spec import ConfigError, unusable
 from wire.errors import EncodeError, WireError
 from wire.messages import Message
 
@@ -189,7 +189,7 @@ def _ask(order: Message, service: Path | None, kind: type[AnswerT]) -> AnswerT:
         expected = "expected a service that runs there (coordinator serve), or one that PROTOEDGE_SERVICE names"
         raise ConfigError(f"{path}: {expected}: {getattr(error, 'strerror', None) or error}") from None
     if isinstance(answer, Refused):
-        raise (NoSpaceError if answer.is_full else ConfigError)(answer.reason)
+        raise unusable(answer.reason, answer.is_full)
     assert isinstance(answer, kind)
     return answer
 

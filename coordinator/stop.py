@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import time
 from pathlib import Path
@@ -60,9 +61,8 @@ def stop(path: Path) -> ExitCode:
         return _told(f"{folder.run_id} has no process on this machine: it was killed, or runs elsewhere")
     _see_alone(process, folder)
     try:
-        process.terminate()
-    except psutil.NoSuchProcess:
-        pass  # it has ended by itself
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has ended by itself
+            process.terminate()
     except psutil.AccessDenied:
         raise ConfigError(f"process {process.pid}, which has {folder.run_id}, is another account's") from None
     give_up_at = time.monotonic() + WITHIN_S

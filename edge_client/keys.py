@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from edge_client.config import ClientConfig
 from edge_client.local_state import client_folder
-from models.spec import ConfigError, NoSpaceError
+from models.spec import ConfigError, unusable
 from wire.sockets.keys import KEY_FORM, KeyFileError, KeyPair, is_key, keep_secret, pair_of, read_secret
 
 SECRET_FILE = "client.secret"
@@ -45,7 +45,7 @@ def init(config: ClientConfig, allow_open: bool = False) -> str:
     try:
         own = keep_secret(_path(config), allow_open)
     except KeyFileError as error:
-        raise (NoSpaceError if error.is_full else ConfigError)(str(error)) from None
+        raise unusable(str(error), error.is_full) from None
     return f"coordinator keys enroll {config.client.id} {own.public}"
 
 

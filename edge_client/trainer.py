@@ -9,7 +9,6 @@ again.
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import sys
@@ -52,6 +51,7 @@ from wire.exit_codes import ExitCode
 from wire.limits import PIPE_BYTES
 from wire.messages import Constant, Evaluation, Message, Progress, Ready, Task, Update
 from wire.payload import Payload
+from wire.sockets.new_file import NO_SPACE
 from wire.sockets.pipe import ChildPipe, given_pipe
 from wire.timing import Timing
 
@@ -61,8 +61,6 @@ PROGRESS_EVERY_S = 1.0
 
 SPACE_AGAIN_S = 2.0
 """How often a full disk is tried again."""
-
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class TaskAbandonedError(AbandonedError):
@@ -270,7 +268,7 @@ class Trainer:
                 write()
                 return self._hold("")
             except OSError as error:
-                if error.errno not in _FULL:
+                if error.errno not in NO_SPACE:
                     raise
                 if not self._is_held:
                     self._tell([f"{error.strerror}: {error.filename}; this task waits for space there"])

@@ -50,6 +50,11 @@ class NoSpaceError(ConfigError):
     """A command cannot begin or go on because the disk is full; once it is not, the same command can."""
 
 
+def unusable(text: str, is_full: bool) -> ConfigError:
+    """Return the error that a text tells of; `is_full` where it is for want of space on the disk."""
+    return NoSpaceError(text) if is_full else ConfigError(text)
+
+
 class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The parent of every table of settings."""
 

@@ -36,4 +36,4 @@ class NoRoom:
 
     def is_due(self, run_id: str, at: float) -> bool:
         """Say whether a run that there was no room for is to be tried."""
-        return run_id in self._found and at >= self._found[run_id][1]
+        return run_id in self._found and not self.is_early(run_id, at)

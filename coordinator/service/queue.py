@@ -18,8 +18,9 @@ import psutil
 
 from coordinator.service.orders import SOCKET
 from coordinator.store.run_folder import RunFolder, read_json, write_whole
-from coordinator.store.schema import FREE_SPACE, is_full, lock_path
+from coordinator.store.schema import is_full, lock_path
 from models.spec import ConfigError, nearest
+from wire.sockets.new_file import FREE_SPACE
 
 FILE = "queue.json"
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from coordinator.units import show_bytes
 from models.checkpoint import sync_folder
-from models.spec import ConfigError, NoSpaceError
-from wire.sockets.new_file import NO_SPACE
+from models.spec import ConfigError, NoSpaceError, unusable
+from wire.sockets.new_file import FREE_SPACE, NO_SPACE
 
 APPLICATION_ID = 0x70724564
 """Marks an SQLite file as a store of this program (`prEd`)."""
@@ -71,8 +71,6 @@ MIGRATIONS = (
 )
 """The scripts that lead from an empty file to the present schema; version n is the file after the first n."""
 
-FREE_SPACE = "free some disk space"
-
 ADVICE = (
     ("buffer ", "put back the file, or a copy of the whole run folder, or start a new run"),
     ("full", FREE_SPACE),
@@ -117,9 +115,8 @@ def is_full(error: Exception) -> bool:
 
 def refused(text: str, error: Exception) -> ConfigError:
     """Return what a command ends with that could not begin because of an error, which `text` tells of."""
-    if not is_full(error):
-        return ConfigError(text)
-    return NoSpaceError(text if FREE_SPACE in text else f"{text}; {FREE_SPACE}")
+    told = f"{text}; {FREE_SPACE}" if is_full(error) and FREE_SPACE not in text else text
+    return unusable(told, is_full(error))
 
 
 def free_bytes(folder: Path) -> int | None:

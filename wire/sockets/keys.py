@@ -11,7 +11,7 @@ import stat
 from pathlib import Path
 from typing import NamedTuple
 
-from wire.sockets.new_file import NO_SPACE, write_new
+from wire.sockets.new_file import FREE_SPACE, NO_SPACE, write_new
 
 _KEY = re.compile("(?!0{64})[0-9a-f]{64}")
 KEY_FORM = "64 hexadecimal characters, in lower case and not all of them 0"
@@ -85,7 +85,7 @@ def write_secret(path: Path, secret: str) -> None:
     except OSError as error:
         is_full = error.errno in NO_SPACE
         told = f"{path}: expected to make a key file, got {error.strerror}"
-        raise KeyFileError(f"{told}; free some disk space" if is_full else told, is_full) from None
+        raise KeyFileError(f"{told}; {FREE_SPACE}" if is_full else told, is_full) from None
 
 
 def read_secret(path: Path, allow_open: bool = False) -> KeyPair:

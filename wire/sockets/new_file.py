@@ -14,6 +14,9 @@ LEFT_AFTER_S = 60.0
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 """What is said of a disk that is full."""
 
+FREE_SPACE = "free some disk space"
+"""What to do about it."""
+
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 """What file systems say that know one name for a file, such as FAT."""
 
