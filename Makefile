@@ -19,10 +19,10 @@ install: $(STAMP)  ## make .venv with everything for training, the demo and the 
 demo: $(STAMP)  ## train the main job: a coordinator and four client processes on this machine
 	@$(BIN)/coordinator loopback
 
-test: $(STAMP)  ## run all tests, among them ruff, mypy and the dependency rules
+test: $(STAMP)  ## run the tests, with ruff and the dependency rules
 	@$(BIN)/python -m pytest $(IN_PARALLEL)
 
-test-slow: $(STAMP)  ## run the tests that are left out there: every method, simulated and in real processes
+test-slow: $(STAMP)  ## run the tests that are left out there: mypy, and every method, simulated and in real processes
 	@$(BIN)/python -m pytest -m slow $(IN_PARALLEL)
 
 test-install: $(STAMP)  ## run the install script on a Debian that boots, as root, with debootstrap and systemd-nspawn

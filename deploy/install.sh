@@ -74,6 +74,11 @@ make_environment() {
     if [ -e /etc/nv_tegra_release ]; then site=--system-site-packages; fi # where a Jetson has its own torch
     "$python" -m venv $site "$prefix"
     "$prefix/bin/python" -m pip install --quiet --upgrade --only-binary=:all: "$from${extras:+[$extras]}"
+    if [ -d "$from" ]; then
+        rm -rf "$from/build" # what setuptools left there would be part of the next package, and is root's
+    else # pip takes a wheel of the version that is there for the same, whatever is in it
+        "$prefix/bin/python" -m pip install --quiet --force-reinstall --no-deps --only-binary=:all: "$from"
+    fi
     for command in coordinator edge-client; do ln -sf "$prefix/bin/$command" "/usr/local/bin/$command"; done
 }
 

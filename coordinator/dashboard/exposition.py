@@ -47,7 +47,7 @@ def _metrics(run: Run) -> Iterator[Metric]:
     yield _labelled(updates, summary["updates"])
     for way in ("uplink", "downlink"):
         sizes = {kind: summary[way][f"{kind}_bytes"] for kind in SIZES}
-        text = f"Bytes of all rounds and clients, {way}, by the level at which they are counted."
+        text = f"Bytes of all clients, {way}: the payload and encoding of rounds, and all on the wire, by these levels."
         yield _labelled(CounterMetricFamily(f"protoedge_{way}_bytes", text, labels=["level"]), sizes)
     accuracy = {rule: told["last"] for rule, told in summary["accuracy_by_rule"].items()}
     yield _labelled(GaugeMetricFamily("protoedge_accuracy_ratio", "Last accuracy.", labels=["rule"]), accuracy)

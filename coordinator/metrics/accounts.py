@@ -46,7 +46,8 @@ class Entry(msgspec.Struct):
 class ExchangeAccount:
     """What happens in an open exchange, client by client; `base` is the round that made the global state it sends.
 
-    `link_of` is asked at its beginning; where it knows nothing of a client, bytes on the wire are computed.
+    `link_of` is asked at its beginning; where it knows nothing of a client, bytes on the wire are computed. With
+    `takes_turns` clients work one after the other, and none waits for others.
     """
 
     def __init__(
@@ -58,12 +59,14 @@ class ExchangeAccount:
         cohort: Sequence[str],
         opened_at: float,
         link_of: LinkOf,
+        takes_turns: bool = False,
     ) -> None:
         self.round = round
         self.index = index
         self.name = name
         self.opened_at = opened_at
         self._base = base
+        self._takes_turns = takes_turns
         self._closing_at: float | None = None
         self._entries = {client: Entry(link=link_of(client)) for client in sorted(cohort)}
 
@@ -119,7 +122,8 @@ class ExchangeAccount:
     ) -> ClientLine:
         report = entry.report
         up, down = _counted(entry, link)
-        moments = Moments(self.opened_at, entry.sent_at, entry.accepted_at, self._closing_at)
+        closing_at = None if self._takes_turns else self._closing_at
+        moments = Moments(self.opened_at, entry.sent_at, entry.accepted_at, closing_at)
         rtt_s = entry.link.rtt_s if entry.link is not None else None
         took = durations_of(moments, report, entry.down.encoded_bytes, entry.up.encoded_bytes, rtt_s)
         return ClientLine(

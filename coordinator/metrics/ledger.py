@@ -150,9 +150,9 @@ class Ledger:
     ) -> None:
         """Begin an exchange with these clients; what the kernel counted of one before a restart is not known."""
         name = self._method.exchange(exchange_index).name
-        link_of = self._links.link if not resumed else lambda client: None
+        links = self._links.link if not resumed else lambda client: None
         self._announced.forget_facts()
-        self._exchange = ExchangeAccount(round, exchange_index, name, self._base, cohort, at, link_of)
+        self._exchange = ExchangeAccount(round, exchange_index, name, self._base, cohort, at, links, self._takes_turns)
         if not resumed:
             self._links.exchange_opened()
 

@@ -148,8 +148,9 @@ def gather(rounds: Sequence[RoundLine], lines: Iterable[Line]) -> Series:
 
 
 def typical_rounds(rounds: Sequence[RoundLine]) -> dict[int, str]:
-    """Return the rounds that a timeline is drawn of, and what each of them is."""
-    timed = sorted((line.round_s, line.round) for line in rounds if line.round_s is not None)
+    """Return the completed rounds that a timeline is drawn of, and what each of them is."""
+    completed = [line for line in rounds if line.status == "completed"]
+    timed = sorted((line.round_s, line.round) for line in completed if line.round_s is not None)
     if not timed:
         return {}
     return {timed[(len(timed) - 1) // 2][1]: "of median duration", timed[-1][1]: "the slowest"}

@@ -32,6 +32,8 @@ NO_ENERGY = "a simulation measures no energy"
 
 NO_TRAVEL = "nothing travels in a simulation"
 
+TAKES_TURNS = "clients take turns in a simulation"
+
 NOT_APART = "a simulation measures no client apart"
 
 
@@ -212,7 +214,7 @@ def _reason(path: str, mode: str, headline: str) -> str:
     if top == "time_s":
         return _reason_of_time(rest, is_simulated)
     if top == "coordination_s" and is_simulated:
-        return "clients take turns in a simulation"
+        return TAKES_TURNS
     return {
         "accuracy": "no completed round was tested by this rule",
         "accuracy_by_rule": "no completed round was tested by this rule",
@@ -237,6 +239,6 @@ def _reason_of_time(part: str, is_simulated: bool) -> str:
     if part == "aggregate":
         return "no exchange of a round has been aggregated"
     if part == "wait":
-        return "no update was accepted without a restart"
+        return TAKES_TURNS if is_simulated else "no update was accepted without a restart"
     travels = part in ("queue", "downlink", "uplink")
     return NO_TRAVEL if is_simulated and travels else "no client has said how long it took"

@@ -31,7 +31,7 @@ class Profile(Section, frozen=True, omit_defaults=True):
         down_mbit_s: the same down.
         latency_s: how long a message takes beside that, one way.
         availability: how likely it is there when a round opens.
-        dropout: how likely it is gone for good, having taken an exchange's task.
+        dropout: how likely it is not heard of again in an exchange whose task it has taken.
     """
 
     gflops: NotNegativeReal = 0.0

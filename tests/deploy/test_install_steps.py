@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -161,6 +163,42 @@ def test_settings_in_which_a_value_has_no_place_stay_and_are_told(folder: Path, 
     assert f"{path}: expected one line with index = 2: write it there" in done.stderr
     assert path.read_text() == text
     assert enabled(folder) == []
+
+
+ENVIRONMENT = """
+parse_options --from {wheel}
+prefix={folder}/prefix python={python}
+ln() {{ :; }}
+make_environment
+"""
+
+
+def make_wheel(folder: Path, content: str) -> Path:
+    """Make a wheel of the project's name, always of one version, with one module in it."""
+    path = folder / "protoedge-0.1.0-py3-none-any.whl"
+    about = {
+        "METADATA": "Metadata-Version: 2.1\nName: protoedge\nVersion: 0.1.0\n",
+        "WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        "RECORD": "",
+    }
+    with zipfile.ZipFile(path, "w") as wheel:
+        wheel.writestr("told.py", content)
+        for name, text in about.items():
+            wheel.writestr(f"protoedge-0.1.0.dist-info/{name}", text)
+    return path
+
+
+@pytest.mark.slow
+def test_once_more_installs_what_is_in_the_wheel_though_its_version_is_there(tmp_path: Path) -> None:
+    functions = INSTALL.read_text().removesuffix('main "$@"\n')
+    for content in ("told = 1\n", "told = 2\n"):
+        names = {"wheel": make_wheel(tmp_path, content), "folder": tmp_path, "python": sys.executable}
+        script = functions + ENVIRONMENT.format(**names)
+        environment = {**os.environ, "PIP_NO_INDEX": "1"}
+        done = subprocess.run(["sh", "-c", script, str(INSTALL)], capture_output=True, timeout=120, env=environment)
+        assert (done.returncode, done.stderr) == (0, b"")
+        (installed,) = (tmp_path / "prefix").glob("lib/python*/site-packages/told.py")
+        assert installed.read_text() == content
 
 
 def test_an_empty_file_is_no_settings(folder: Path) -> None:

@@ -60,16 +60,16 @@ def claims(seen: Seen) -> list[Claim]:
 
 
 def _faster(seen: Seen, text: str, own: str, payload: str, factors: Mapping[int, float]) -> Claim:
-    """Compare whole rounds; what of ours is coordination stands beside."""
+    """Compare whole rounds; what our own summary calls coordination, another median, stands beside."""
     held, told = [], []
     for num, factor in factors.items():
         mine, peer = seen.run(own, num, payload), seen.run(Grpc.name, num, payload)
         if isinstance(mine, Missing) or isinstance(peer, Missing):
             continue
         held.append(peer.round_ms >= factor * mine.round_ms)
-        of_that = f", of that coordination {mine.coordination_ms:.3g}" if mine.coordination_ms else ""
+        beside = f" (coordination by its summary {mine.coordination_ms:.3g})" if mine.coordination_ms else ""
         ratio = peer.round_ms / mine.round_ms
-        told.append(f"{num} clients: {ratio:.2f} times, {peer.round_ms:.3g} ms to {mine.round_ms:.3g}{of_that}")
+        told.append(f"{num} clients: {ratio:.2f} times, {peer.round_ms:.3g} ms to {mine.round_ms:.3g}{beside}")
     holds = False if not all(held) else True if len(held) == len(factors) else None
     return Claim(f"{payload}: rounds are {text}", holds, "; ".join(told) or "not measured")
 

@@ -106,4 +106,7 @@ def test_a_token_becomes_a_cookie_that_no_script_can_read(run: Run) -> None:
 def test_nothing_can_be_changed_and_no_foreign_name_leads_here(run: Run) -> None:
     for method in ("POST", "PUT", "DELETE", "PATCH"):
         assert ask(run.folder, "/", method=method).status == 405
-    assert ask(run.folder, "/", host="attacker.example").status == 400
+    for host in ("attacker.example", "attacker.example:7080", "192.168.1.9", "127.0.0.1.attacker.example", "[::1", ""):
+        assert ask(run.folder, "/", host=host).status == 400
+    for host in ("localhost:7080", "127.0.0.2:7080", "[::1]:7080", "LOCALHOST"):
+        assert ask(run.folder, "/healthz", host=host).status == 200

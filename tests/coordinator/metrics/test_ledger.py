@@ -348,7 +348,7 @@ def test_times_of_a_run_in_which_nothing_came_say_what_is_missing() -> None:
     assert told == {
         "downlink": "nothing travels in a simulation",
         "train": "no client has said how long it took",
-        "wait": "no update was accepted without a restart",
+        "wait": "clients take turns in a simulation",
         "aggregate": "no exchange of a round has been aggregated",
     }
 

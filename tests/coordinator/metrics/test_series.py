@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec import UNSET
 
@@ -84,6 +85,9 @@ def test_typical_rounds_are_the_median_and_the_slowest(run: Run) -> None:
     assert typical_rounds(run.series.rounds) == {1: "of median duration", 2: "the slowest"}
     assert typical_rounds(run.series.rounds[1:]) == {2: "the slowest"}
     assert typical_rounds([]) == {}
+    first, second = run.series.rounds
+    failed = msgspec.structs.replace(second, round=3, status="failed", round_s=3600.0)
+    assert typical_rounds([first, second, failed]) == typical_rounds([first, second]), "it has no whole timeline"
     assert set(run.series.timeline) == {1, 2}
 
 
