@@ -38,15 +38,18 @@ lint: $(STAMP)  ## check style, types and dependency rules only
 	@$(BIN)/lint-imports
 
 bench: $(STAMP)  ## run the benchmarks, print their figures and keep them in tests/benchmarks/results
+	@$(BIN)/python -m tests.benchmarks.page_cache
 	@$(BIN)/python -m tests.benchmarks
 
 bench-limits: $(STAMP)  ## likewise, each figure beside the least that this machine can do
+	@$(BIN)/python -m tests.benchmarks.page_cache
 	@$(BIN)/python -m tests.benchmarks.limits
 
 bench-papers: $(STAMP)  ## repeat a paper's table: TABLE=fedpa SCALE=cpu, or gpu; without TABLE list them
 	@$(BIN)/python -m tests.benchmarks.papers $(TABLE) --scale $(or $(SCALE),cpu)
 
 bench-peers: .venv-peers/.up-to-date  ## measure this runtime beside Flower's, each in its own processes; about an hour
+	@.venv-peers/bin/python -m tests.benchmarks.page_cache
 	@.venv-peers/bin/python -m tests.benchmarks.peers $(ARGS)
 
 fuzz: $(STAMP)  ## look for bytes that the coordinator does not survive, 2,000,000 inputs

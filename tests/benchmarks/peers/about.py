@@ -47,7 +47,8 @@ def _counted() -> str:
     return (
         "Bytes are TCP's payload, counted by the same proxy between clients and server for all; a round's are the "
         "difference between a long and a short run, and those of a SuperLink hold the asking for work. Memory is "
-        f"what the processes of a side have resident together, the largest of what was seen every {SAMPLE_S:g} s. "
+        f"what the processes of a side have resident together, the largest of what was seen every {SAMPLE_S:g} s, with "
+        "the environment's files read from disk as after a boot. "
         f"After a kill rounds were waited for {kills.PATIENCE_S:g} s, and otherwise {plan.PATIENCE_S:g} s for all "
         "that were wanted: a SuperLink may have closed fewer."
     )
