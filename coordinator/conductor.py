@@ -14,7 +14,7 @@ import functools
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Literal
 
-from coordinator import round_events as rounds
+from coordinator import round_events
 from coordinator.aggregator.half import Closing, Constant, Half, RoundUnusableError
 from coordinator.delay import Delay
 from coordinator.exchange import OpenExchange
@@ -49,8 +49,8 @@ class Conductor:
         record: RunRecord,
         ledger: Ledger,
         clock: Callable[[], float],
-        feed: Callable[[rounds.Event], None],
-        finish: Callable[[rounds.Finish], None],
+        feed: Callable[[round_events.Event], None],
+        finish: Callable[[round_events.Finish], None],
     ) -> None:
         """Bring the parts together; `clock` is the one that deadlines run by, which in simulation is not this one."""
         self._machine = machine
@@ -61,7 +61,7 @@ class Conductor:
         self._clock = clock
         self._feed = feed
         self._finish = finish
-        self._todo: asyncio.Queue[rounds.Instruction] = asyncio.Queue()
+        self._todo: asyncio.Queue[round_events.Instruction] = asyncio.Queue()
         self._digests: dict[str, str] = {}
         self._num_train: int | None = None
         self._origin: Origin | None = None
@@ -75,11 +75,11 @@ class Conductor:
         self._unpredicted: set[str] = set()
         self._telling = Delay(TELL_WITHIN_S, self._tell)
         self._obedience: dict[type[Any], Callable[[Any], Awaitable[None]]] = {
-            rounds.Configure: self._configure,
-            rounds.Aggregate: self._aggregate,
-            rounds.CompleteRound: self._complete_round,
-            rounds.FailRound: self._fail_round,
-            rounds.Finish: self._end,
+            round_events.Configure: self._configure,
+            round_events.Aggregate: self._aggregate,
+            round_events.CompleteRound: self._complete_round,
+            round_events.FailRound: self._fail_round,
+            round_events.Finish: self._end,
         }
         self.exchange = OpenExchange(0, 0, self.declared(), EMPTY_PACKED)
 
@@ -87,7 +87,7 @@ class Conductor:
         """Return the peak memory of this process and of the server half's so far, as a summary names them."""
         return {name: memory.overall_bytes() for name, memory in self._memory.items()}
 
-    def put(self, instruction: rounds.Instruction) -> None:
+    def put(self, instruction: round_events.Instruction) -> None:
         """Queue an instruction."""
         self._todo.put_nowait(instruction)
 
@@ -138,7 +138,7 @@ class Conductor:
             await self.carry_out(self._todo.get_nowait())
         self._tell()
 
-    async def carry_out(self, instruction: rounds.Instruction) -> None:
+    async def carry_out(self, instruction: round_events.Instruction) -> None:
         """Carry out one instruction.
 
         Raises:
@@ -202,14 +202,14 @@ class Conductor:
         self._record.put_num_train(self._num_train)
         await self._half.begin(self._record.start_state, self._num_train)
 
-    async def _configure(self, instruction: rounds.Configure) -> None:
+    async def _configure(self, instruction: round_events.Configure) -> None:
         if self._num_train is None:
             await self._count_samples()
         if (instruction.round, instruction.exchange) != (self.exchange.round, self.exchange.index):
             await self._open(instruction)
-        self._feed(rounds.Configured(self._clock()))
+        self._feed(round_events.Configured(self._clock()))
 
-    async def _open(self, instruction: rounds.Configure) -> None:
+    async def _open(self, instruction: round_events.Configure) -> None:
         if instruction.exchange == 0:
             self._ledger.round_opened(instruction.round, self._now())
         name = self._method.downlink_name(instruction.exchange)
@@ -244,7 +244,7 @@ class Conductor:
         has_stored, self._has_stored_links = self._has_stored_links, True
         return None if has_stored else self._ledger.links()
 
-    async def _aggregate(self, instruction: rounds.Aggregate) -> None:
+    async def _aggregate(self, instruction: round_events.Aggregate) -> None:
         failure, state, told = "", None, {}
         closing = functools.partial(self._ledger.exchange_closing, self._now())
         if not self._machine.evaluating:
@@ -264,9 +264,9 @@ class Conductor:
         )
         self._telling.begin()
         reach("exchange.closed")
-        self._feed(rounds.Aggregated(self._clock(), failure))
+        self._feed(round_events.Aggregated(self._clock(), failure))
 
-    def _following(self, instruction: rounds.Aggregate) -> tuple[int, str] | None:
+    def _following(self, instruction: round_events.Aggregate) -> tuple[int, str] | None:
         """Return round and name of the exchange that follows if all is well, None after those of the last round."""
         exchanges, index = self._method.exchanges, instruction.exchange + 1
         if index < len(exchanges):
@@ -279,14 +279,14 @@ class Conductor:
         exchange = self.exchange
         return exchange.contributions(lambda client: self._record.load_buffer(exchange.round, exchange.index, client))
 
-    async def _complete_round(self, instruction: rounds.CompleteRound) -> None:
+    async def _complete_round(self, instruction: round_events.CompleteRound) -> None:
         self._close_round("completed", instruction.round, "", instruction.accepted)
 
-    async def _fail_round(self, instruction: rounds.FailRound) -> None:
+    async def _fail_round(self, instruction: round_events.FailRound) -> None:
         self._has_stored_links = False
         await self._half.begin(self._record.start_state, self._num_train or 0)
         self._close_round("failed", instruction.round, instruction.reason, ())
-        self._feed(rounds.Restored(self._clock()))
+        self._feed(round_events.Restored(self._clock()))
 
     def _close_round(
         self, status: Literal["completed", "failed"], round: int, reason: str, accepted: Sequence[str]
@@ -311,6 +311,6 @@ class Conductor:
         """Return the peaks since the last look; of a round that another process began, none are known."""
         return {name: memory.take_bytes() for name, memory in self._memory.items()}
 
-    async def _end(self, instruction: rounds.Finish) -> None:
+    async def _end(self, instruction: round_events.Finish) -> None:
         await self._record.settle()  # who hears that the run is over does not come back
         self._finish(instruction)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from coordinator import round_events as rounds
+from coordinator import round_events
 from coordinator.acks import Acks
 from coordinator.aggregator.server_half import ServerHalf, Spare
 from coordinator.alarm import Alarm
@@ -60,7 +60,7 @@ FAREWELL_S = 2.0
 
 
 class Coordinator:
-    """One run, from start to exit code."""
+    """One run, from start to exit code; in its `lobby` is everybody who is connected to it."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Coordinator:
             waiting=record.put_waiting,
             joined=self._meter.joined,
         )
-        self._lobby = Lobby(
+        self.lobby = Lobby(
             spec,
             self._method,
             welcome,
@@ -119,7 +119,7 @@ class Coordinator:
             quiet_s=lambda route: self._door.quiet_s(route),
             events=events,
         )
-        self._wait: Callable[[], Wait] = lambda: awaited(self._rounds, self._lobby, record.waits_for_space())
+        self._wait: Callable[[], Wait] = lambda: awaited(self._rounds, self.lobby, record.waits_for_space())
         self._grants = Grants()
         self._conductor = Conductor(
             self._rounds, self._method, self._half, record, self._ledger, self._now, self._feed, self._finish
@@ -150,9 +150,9 @@ class Coordinator:
         for told in (f"listening on {self._door.address}", *run_notes(self._config, self._spec)):
             self._display.note(told)
         self._systemd.ready(self._loop)
-        waiting = tell_waiting(self._wait, self._rounds, self._lobby, self._display.note, self._put_presence)
+        waiting = tell_waiting(self._wait, self._rounds, self.lobby, self._display.note, self._put_presence)
         moving = tell_movement(
-            self._rounds, self._lobby.routes, self._door.counters, self._config.transport.heartbeat_s, self._feed
+            self._rounds, self.lobby.routes, self._door.counters, self._config.transport.heartbeat_s, self._feed
         )
         tasks = [self._loop.create_task(work) for work in (self._work(), waiting, moving)]
         if clients is not None and self._rounds.conclusion() is None:
@@ -182,15 +182,15 @@ class Coordinator:
         reach("run.over")
         self._alarm.cancel()
         self._acks.send_all()
-        self._lobby.close()
+        self.lobby.close()
         finish = encode(Finish(self._token, code.outcome, reason))
-        for client in self._lobby.clients:
-            self._lobby.send(client, finish, self._now())
-        if self._lobby.clients:
+        for client in self.lobby.clients:
+            self.lobby.send(client, finish, self._now())
+        if self.lobby.clients:
             try:
                 await asyncio.wait_for(self._goodbyes.wait(), FAREWELL_S)
             except asyncio.TimeoutError:
-                self._display.note(f"no goodbye from {', '.join(self._lobby.clients)}")
+                self._display.note(f"no goodbye from {', '.join(self.lobby.clients)}")
         peaks = {**self._conductor.peaks(), **self._meter.peaks}
         await self._half.stop()
         reach("goodbyes.heard")
@@ -213,7 +213,7 @@ class Coordinator:
 
     def _on_arrival(self, arrival: Arrival) -> None:
         now, message = self._now(), arrival.message
-        client = self._lobby.take(arrival, now)
+        client = self.lobby.take(arrival, now)
         if client is not None:
             self._meter.heard(client, message, arrival.frames)
         if client is not None and not self._ended.done():
@@ -227,12 +227,12 @@ class Coordinator:
         self._alarm.look()
 
     def _on_barred(self, route: bytes, reason: str) -> None:
-        self._lobby.bar(route, reason, self._now())
+        self.lobby.bar(route, reason, self._now())
         self._alarm.look()
 
     def _take(self, client: str, message: Message, now: float) -> None:
         if isinstance(message, Progress):
-            self._feed(rounds.ProgressMade(client, message.round, message.exchange, now))
+            self._feed(round_events.ProgressMade(client, message.round, message.exchange, now))
         elif isinstance(message, Offer) and self._may_send(client, message.run, message.round, message.exchange):
             self._grant(self._grants.offer(client))
 
@@ -254,31 +254,31 @@ class Coordinator:
         reach("update.accepted")
         if not self._record.spills(packed):
             self._grant(self._grants.release(client))
-        self._feed(rounds.UpdateArrived(client, update.round, update.exchange, now))
+        self._feed(round_events.UpdateArrived(client, update.round, update.exchange, now))
 
     def _on_misfit(self, client: str, update: Update, misfit: str) -> None:
         """Refuse an update; a corrected one may follow, but not for ever."""
         self._grant(self._grants.release(client))
         self._ledger.update_refused(client)
-        self._feed(rounds.MisfitArrived(client, update.round, update.exchange, misfit, self._now()))
+        self._feed(round_events.MisfitArrived(client, update.round, update.exchange, misfit, self._now()))
         is_left_out = bool(self._misfits.add(client))
         self._record.put_refusals(self._misfits.counts, self._ledger.since_start.refusals)
         if is_left_out:
-            self._lobby.leave_out(client, self._now())
-            self._feed(rounds.ClientGone(client, self._now(), for_good=True))
+            self.lobby.leave_out(client, self._now())
+            self._feed(round_events.ClientGone(client, self._now(), for_good=True))
 
     def _may_send(self, client: str, run: int, round: int, exchange: int) -> bool:
         """Say whether an update of this exchange would be accepted; tell the client if not."""
         refusal = self._rounds.refusal_of(client, round, exchange)
         if run != self._token:
-            refusal = rounds.Refuse(client, RefusalCode.STALE, f"this is run {self._spec.run_id}")
-        elif refusal is None and client not in self._lobby.announced:
-            refusal = rounds.Refuse(client, RefusalCode.NOT_OPEN, f"{client} has not said that it is ready")
+            refusal = round_events.Refuse(client, RefusalCode.STALE, f"this is run {self._spec.run_id}")
+        elif refusal is None and client not in self.lobby.announced:
+            refusal = round_events.Refuse(client, RefusalCode.NOT_OPEN, f"{client} has not said that it is ready")
         if refusal is None:
             return True
         self._refuse(refusal)
         if refusal.code == RefusalCode.DUPLICATE and self._conductor.exchange.is_durable(client):
-            self._lobby.send(client, encode(Ack(self._token, round, exchange)), self._now())
+            self.lobby.send(client, encode(Ack(self._token, round, exchange)), self._now())
         return False
 
     def _on_durable(self, client: str, exchange: OpenExchange) -> None:
@@ -290,22 +290,22 @@ class Coordinator:
         self._acks.put(client, Ack(self._token, exchange.round, exchange.index))
 
     def _acknowledge(self, client: str, ack: Ack) -> None:
-        if self._lobby.has(client):
-            self._lobby.send(client, encode(ack), self._now())
+        if self.lobby.has(client):
+            self.lobby.send(client, encode(ack), self._now())
             reach("ack.sent")
 
-    def _refuse(self, refusal: rounds.Refuse) -> None:
+    def _refuse(self, refusal: round_events.Refuse) -> None:
         """Refuse an update; one that is only early is still to come, so it is neither counted nor told of."""
         if refusal.code != RefusalCode.NOT_OPEN:
             self._ledger.since_start.refused(refusal.code)
             self._display.note(f"{refusal.client}: update refused ({refusal.code}): {refusal.reason}")
         message = Refusal(refusal.code, refusal.reason, False, self._token, *self._rounds.takes_from)
-        self._lobby.send(refusal.client, encode(message), self._now())
+        self.lobby.send(refusal.client, encode(message), self._now())
 
     def _grant(self, clients: Iterable[str]) -> None:
         for client in clients:
             message = Grant(self._token, self._rounds.round, self._rounds.exchange)
-            self._lobby.send(client, encode(message), self._now())
+            self.lobby.send(client, encode(message), self._now())
 
     def _refuse_offers(self) -> None:
         """The exchange has closed: tell those who still wait to send."""
@@ -316,12 +316,12 @@ class Coordinator:
         self._ledger.announce(client, ready)
         self._record.put_ready(client, ready)
         if not is_at_work:
-            self._feed(rounds.ClientReady(client, self._now()))
+            self._feed(round_events.ClientReady(client, self._now()))
 
     def _on_gone(self, client: str) -> None:
         self._grant(self._grants.release(client))
-        self._feed(rounds.ClientGone(client, self._now()))
-        if self._ended.done() and not self._lobby.clients:
+        self._feed(round_events.ClientGone(client, self._now()))
+        if self._ended.done() and not self.lobby.clients:
             self._goodbyes.set()
 
     def _on_constant_sent(self, client: str, message: ConstantMessage, packed: Packed, frames: Frames) -> None:
@@ -330,27 +330,27 @@ class Coordinator:
 
     # Rounds
 
-    def _feed(self, event: rounds.Event) -> None:
+    def _feed(self, event: round_events.Event) -> None:
         """Give the rounds an event; what takes time is queued, what does not is done now."""
         if self._ended.done():
             return
+        if isinstance(event, round_events.Configured):  # fed by `_work`, whose errors end the run
+            self._record.write_histogram(self._spec, self.lobby.announced)
         tasks: list[str] = []
         for instruction in self._rounds.handle(event):
-            if isinstance(instruction, rounds.Configure):
-                self._record.write_histogram(self._spec, self._lobby.announced)
-            elif isinstance(instruction, rounds.Aggregate | rounds.FailRound):
-                self._refuse_offers()
-            if isinstance(instruction, rounds.SendTask):
+            if isinstance(instruction, round_events.SendTask):
                 tasks.append(instruction.client)
-            elif isinstance(instruction, rounds.Refuse):
+            elif isinstance(instruction, round_events.Refuse):
                 self._refuse(instruction)
-            elif not isinstance(instruction, rounds.Accept):
+            elif not isinstance(instruction, round_events.Accept):
                 self._conductor.put(instruction)
+            if isinstance(instruction, round_events.Aggregate | round_events.FailRound):
+                self._refuse_offers()
         self._send_tasks(tasks)
         self._alarm.look()
 
     def _next_due(self) -> float | None:
-        wakeups = [at for at in (self._rounds.next_wakeup(), self._lobby.next_wakeup()) if at is not None]
+        wakeups = [at for at in (self._rounds.next_wakeup(), self.lobby.next_wakeup()) if at is not None]
         return None if self._ended.done() else min(wakeups, default=None)
 
     def _put_presence(self, presence: Presence) -> None:
@@ -358,12 +358,12 @@ class Coordinator:
         self._record.put_turned_away(self._turned_away.counts)
 
     def _on_due(self) -> None:
-        self._lobby.tick(self._now())
-        self._feed(rounds.Ticked(self._now()))
+        self.lobby.tick(self._now())
+        self._feed(round_events.Ticked(self._now()))
 
     def _send_tasks(self, clients: Iterable[str]) -> None:
         for client, frames, cost in self._tasks.made_for(clients):
-            if self._lobby.send(client, frames, self._now()):
+            if self.lobby.send(client, frames, self._now()):
                 self._acks.drop(client)
                 self._ledger.task_sent(client, cost, self._now())
                 reach("task.sent")
@@ -374,8 +374,8 @@ class Coordinator:
     async def _work(self) -> None:
         """Begin the server half, let clients in, then carry out what the rounds instruct."""
         try:
-            self._lobby.open(await self._conductor.begin())
-            self._feed(rounds.Ticked(self._now()))
+            self.lobby.open(await self._conductor.begin())
+            self._feed(round_events.Ticked(self._now()))
             await self._conductor.work()
         except MethodError as error:
             self._display.log(traceback.format_exc())
@@ -384,7 +384,7 @@ class Coordinator:
             maker = f"method {self._method.name}: " if isinstance(error, EncodeError) else ""
             self.end(ExitCode.BAD_CONFIG, f"{maker}{error}")
 
-    def _finish(self, finish: rounds.Finish) -> None:
+    def _finish(self, finish: round_events.Finish) -> None:
         self.end(ExitCode.FINISHED if finish.outcome == "finished" else ExitCode.FAILED, finish.reason)
 
     def _on_task_done(self, task: asyncio.Task[None]) -> None:

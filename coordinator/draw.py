@@ -10,9 +10,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import numpy as np
-
 from coordinator.store.run_folder import RunFolder
+from coordinator.store.schema import in_words, is_full
 from models.data import load_dataset
 from models.partition import drawn_indices
 from models.spec import ConfigError
@@ -26,8 +25,7 @@ def draw(path: Path) -> None:
     config = folder.read_config()
     dataset = load_dataset(config.data)
     spec = config.spec(folder.run_id, dataset.classes)
-    rows = drawn_indices(spec.data, dataset.labels(spec.data), spec.seed, spec.plan.all_classes)
-    np.savez_compressed(folder.indices_path, **rows)  # type: ignore[arg-type]
+    folder.write_indices(drawn_indices(spec.data, dataset.labels(spec.data), spec.seed, spec.plan.all_classes))
 
 
 def main() -> None:
@@ -37,9 +35,9 @@ def main() -> None:
     sys.path.append(modules)
     try:
         draw(Path(run_dir))
-    except ConfigError as error:
-        print(error, file=sys.stderr)
-        sys.exit(ExitCode.BAD_CONFIG)
+    except (ConfigError, OSError) as error:
+        print(in_words(error, Path(run_dir)), file=sys.stderr)
+        sys.exit(ExitCode.NO_SPACE if is_full(error) else ExitCode.BAD_CONFIG)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import tomli_w
 from coordinator.clients.keys import ThrowAwayKeys
 from coordinator.config import RunConfig
 from coordinator.store.run_folder import RunFolder
-from models.spec import ConfigError
+from models.spec import ConfigError, unusable
 from wire.exit_codes import ExitCode
 from wire.sockets.child import LAST_LINES
 from wire.sockets.log import last_lines, size_bytes
@@ -67,14 +67,15 @@ class Clients:
         """Write down which samples each client will have, before anything is started.
 
         Raises:
-            ConfigError: the data cannot be loaded, or not be spread over the clients.
+            ConfigError: the data cannot be loaded, or not be spread over the clients, or that not be written down.
         """
         for _ in range(1 + MAX_RESTARTS):
             code, said = self._try_to_draw()
             if code == ExitCode.FINISHED:
                 return
             if code > 0:
-                raise ConfigError((said.strip().splitlines() or ["the samples cannot be drawn"])[-1])
+                told = (said.strip().splitlines() or ["the samples cannot be drawn"])[-1]
+                raise unusable(told, code == ExitCode.NO_SPACE)
         times = f"{1 + MAX_RESTARTS} times, the last by {signal.Signals(-code).name}"
         advice = "if nobody did that, memory is short: name a smaller data set"
         raise ConfigError(f"[data] the process that spreads the samples over the clients was killed {times}; {advice}")

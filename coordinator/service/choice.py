@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from coordinator.clients.device import data_index
@@ -17,6 +17,23 @@ class Choice(NamedTuple):
 
     free: list[Guest]
     twins: list[str]
+
+
+class TwinNotes:
+    """Tells people once of each part of the data that several clients have who these are."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        """Begin; `note` is given the lines."""
+        self._note = note
+        self._told: set[str] = set()
+
+    def tell(self, choice: Choice) -> None:
+        """Tell what is news."""
+        for twins in choice.twins:
+            if twins not in self._told:
+                self._told.add(twins)
+                expected = "expected another part for each client; a run has one of them: correct whichever is wrong"
+                self._note(f"{twins}: {expected}")
 
 
 def choose(candidates: Iterable[Guest], members: Iterable[Guest] = ()) -> Choice:

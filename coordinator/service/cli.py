@@ -94,16 +94,28 @@ def is_standing(args: argparse.Namespace) -> bool:
 
 
 def stand(args: argparse.Namespace) -> int:
-    """Run a standing coordinator."""
+    """Run a standing coordinator.
+
+    Raises:
+        ConfigError: its settings cannot be used, or its folder or its address not be had.
+    """
     from pathlib import Path
 
     from coordinator.clients.keys import load_keys
-    from coordinator.service.daemon import run
+    from coordinator.service.daemon import Service
     from coordinator.service.settings import load
+    from models.spec import ConfigError
+    from wire.sockets.signals import run_daemon
+    from wire.sockets.zeromq import AddressInUseError
 
     config = load(args.settings, args.set)
-    beside = args.settings.resolve().parent if args.settings else Path.cwd()
-    return run(config, beside / config.service.plugin_dir, load_keys(config.transport, args.allow_open_keys))
+    modules = (args.settings.resolve().parent if args.settings else Path.cwd()) / config.service.plugin_dir
+    keys = load_keys(config.transport, args.allow_open_keys)
+    sys.path.append(str(modules))
+    try:
+        return run_daemon(Service(config, modules, keys).run())
+    except AddressInUseError as error:
+        raise ConfigError(f"[transport] bind: {error}") from None
 
 
 def _submit(args: argparse.Namespace) -> int:

@@ -3,7 +3,8 @@
 Theory of operation. A client that says hello is in the foyer. A run is started once `min_available_clients` are there
 that are in no other run and meet its `[require]`, and gets as many of them as it has `num_clients`, those with the
 smallest ids; more come in later. From then on what such a client says goes to its run, on any connection, until the run
-is over. The first run in the queue that can be started is the next: one whose clients are missing holds nobody up.
+is over, and whether it is silent the run judges, by its own heartbeat. One that is gone before it got ready there keeps
+nobody out. The first run in the queue that can be started is the next: one whose clients are missing holds nobody up.
 
 The queue is on disk before anybody hears of a change, and a run has a store of its own. So after a kill, runs that went
 on are resumed and queued ones are queued, and a run's clients are those that it had. Only that a run is over is so
@@ -16,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import sys
 import traceback
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from coordinator.clients.foyer import Events, Foyer, Guest
 from coordinator.clients.keys import Keys
 from coordinator.clients.turned_away import TurnedAway
 from coordinator.config import RunConfig
-from coordinator.service.choice import Choice, choose
+from coordinator.service.choice import Choice, TwinNotes, choose
 from coordinator.service.clerk import Clerk
 from coordinator.service.desk import Desk
 from coordinator.service.hosted import Hosted, Plan
@@ -46,10 +46,8 @@ from wire.encoding import encode
 from wire.exit_codes import ExitCode
 from wire.messages import Decline, Goodbye, Ping, Pong, Standby
 from wire.sockets.log import say
-from wire.sockets.signals import run_daemon
 from wire.sockets.systemd import ServiceManager
 from wire.sockets.tcp import Counters
-from wire.sockets.zeromq import AddressInUseError
 
 TICK_S = 0.5
 """How often the foyer looks after clients that are silent."""
@@ -82,7 +80,7 @@ class Service:
         self.unwritten = ""
         """Why the queue is not on disk as it is here, or a run not begun; "" where all is written."""
         self.no_room = NoRoom(say)
-        self._twins_told: set[str] = set()
+        self._twins = TwinNotes(say)
         self._seeing: dict[str, asyncio.Task[None]] = {}
         self._reporters = Reporters(say)
         self._spare = SpareAggregator(self.place.path / "aggregator.log")
@@ -105,7 +103,7 @@ class Service:
         with contextlib.closing(self._door):
             events = Events(came=self._on_came, gone=self._on_gone, turned_away=self._turned_away.add)
             idle_s = self.config.service.idle_heartbeat_s
-            self.foyer = Foyer(idle_s, self._door.send, self._door.quiet_s, events)
+            self.foyer = Foyer(idle_s, self._door.send, self._quiet_s, events)
             await self._desk.open()
             await self._spare.prepare()
             self._take_up()
@@ -155,7 +153,7 @@ class Service:
                 return
             choice = self.choice_for(plan.config)
             if len(choice.free) < plan.config.min_available_clients:
-                self._tell_twins(choice)
+                self._twins.tell(choice)
             elif not self.no_room.is_early(plan.folder.run_id, self._loop.time()):
                 self._begin(plan)
 
@@ -172,13 +170,6 @@ class Service:
         members = [guests[client] for client in hosted.clients if client in guests]
         return choose(filter(hosted.may_have, candidates), members)
 
-    def _tell_twins(self, choice: Choice) -> None:
-        """Tell once of each part of the data that several have who these are."""
-        for told in choice.twins:
-            if told not in self._twins_told:
-                self._twins_told.add(told)
-                say(f"{told}: expected another part for each client; a run has one of them: correct whichever is wrong")
-
     async def over(self, run_id: str) -> None:
         """Wait until a run is over, END_S at most."""
         if run_id in self._seeing:
@@ -194,17 +185,19 @@ class Service:
                 continue
             try:
                 plan = Plan.read(RunFolder.open(self.config.runs / entry.run_id), self.config)
-                ended = plan.folder.read_summary().get("outcome")
+                summary = plan.folder.read_summary()
             except (ConfigError, OSError) as error:
                 self._book_unusable(entry.run_id, error)
                 continue
+            ended = summary.get("outcome")
             if entry.state == "running" and ended in ("finished", "failed"):  # but was killed before it was booked
-                self._book_over(entry.run_id, ended, "")
+                self._book_over(entry.run_id, ended, str(summary.get("reason", "")))
                 with contextlib.suppress(StoreError):
                     settle(plan.folder.store_path)
                 self._reporters.make(plan.folder, plan.config)
             elif entry.state == "running" and len(self.hosted) < self.config.service.max_concurrent_runs:
-                self._host(plan)
+                if (hosted := self._opened(plan)) is not None:
+                    self._host(hosted)
             else:
                 self.plans[entry.run_id] = plan
                 if entry.state == "running":  # as more went on when the service was killed than may now
@@ -213,21 +206,29 @@ class Service:
 
     def _begin(self, plan: Plan) -> None:
         """Start a queued run, or leave it queued where the queue cannot be written."""
-        run_id = plan.folder.run_id
+        hosted = None
         try:
-            self.queue.put(Entry(run_id, "running"))
+            self.place.see()
+            if (hosted := self._opened(plan)) is not None:
+                self.queue.put(Entry(hosted.run_id, "running"))
         except OSError as error:
+            if hosted is not None:
+                hosted.close()
             self._note_unwritten(str(error))
             return
-        self._host(plan)
+        if hosted is not None:
+            self._host(hosted)
 
-    def _host(self, plan: Plan) -> None:
-        run_id = plan.folder.run_id
+    def _opened(self, plan: Plan) -> Hosted | None:
+        """Return a run with its record opened, None if that cannot be done now or ever."""
         try:
-            hosted = Hosted(plan, self._modules, self._door, self._spare.take)
+            return Hosted(plan, self._modules, self._door, self._spare.take, self.foyer.guests)
         except (ConfigError, StoreError, OSError) as error:
             self._leave_unbegun(plan, error)
-            return
+            return None
+
+    def _host(self, hosted: Hosted) -> None:
+        run_id = hosted.run_id
         self.plans.pop(run_id, None)
         self.no_room.drop(run_id)
         say(f"{run_id} {'goes on' if hosted.has_begun else 'begins'}")
@@ -263,7 +264,7 @@ class Service:
         for guest in choice.free[: hosted.num_free]:
             hosted.take_in(guest)
         if hosted.num_free > 0:
-            self._tell_twins(choice)
+            self._twins.tell(choice)
 
     async def _see_through(self, hosted: Hosted) -> None:
         reason = ""
@@ -315,7 +316,7 @@ class Service:
             self.fill()
 
     def _stand_by(self, hosted: Hosted) -> None:
-        """Tell those who may not have heard of the end of their run."""
+        """Tell those who may not have heard of the end of their run; who is there no more is lost by that."""
         for client in hosted.clients & self.foyer.guests.keys():
             self._tell_standby(self.foyer.guests[client], "")
 
@@ -330,7 +331,7 @@ class Service:
             if hosted is not None and message.run == run_token(hosted.run_id):
                 hosted.let_go(guest, message.reason)
                 self.fill()
-                if not hosted.clients:
+                if hosted.is_deserted:
                     hosted.fail(f"nobody is left to take part: {hosted.told_of_declined}")
         elif hosted is not None:
             hosted.hear(arrival)
@@ -343,16 +344,20 @@ class Service:
         self.foyer.bar(route, reason, self._loop.time())
 
     def _on_ended(self, route: bytes, counters: Counters | None) -> None:
-        """Take note that a connection is no more; a run waits until its client is silent, as it may come back."""
+        """Take note that a connection is no more; a run that goes on waits, as its client may come back."""
         for hosted in self.hosted.values():
             hosted.end_of(route, counters)
         guest = self.foyer.guest_at(route)
-        if guest is not None and guest.stays and self._run_of(guest) is None:
+        if guest is None:
+            return
+        run = self._run_of(guest)
+        if run.is_over if run is not None else guest.stays:
             self.foyer.bar(route, "its connection is gone", self._loop.time())
 
     def _on_came(self, guest: Guest) -> None:
         hosted = self._run_of(guest)
-        self._tell_standby(guest, hosted.run_id if hosted is not None else "")
+        if not self._tell_standby(guest, hosted.run_id if hosted is not None else ""):
+            return
         if hosted is not None:
             hosted.hear(guest.arrival)
         else:
@@ -363,12 +368,20 @@ class Service:
         hosted = self._run_of(guest)
         if hosted is not None:
             hosted.miss(guest, reason)
+            self.fill()
         else:
             say(f"{guest.client} is gone: {reason}")
 
-    def _tell_standby(self, guest: Guest, run_id: str) -> None:
-        if guest.stays:
-            self._door.send(guest.route, encode(Standby(self.config.service.idle_heartbeat_s, run_id)))
+    def _tell_standby(self, guest: Guest, run_id: str) -> bool:
+        """Tell a client that stays which run it is in; False if it cannot be reached, and so is gone."""
+        told = encode(Standby(self.config.service.idle_heartbeat_s, run_id))
+        return not guest.stays or self.foyer.send(guest.client, told, self._loop.time())
+
+    def _quiet_s(self, route: bytes) -> float | None:
+        """Return for how long nothing has come in on a connection; of a client that a run has, the run judges that."""
+        guest = self.foyer.guest_at(route)
+        is_judged = guest is not None and any(hosted.has(guest) for hosted in self.hosted.values())
+        return 0.0 if is_judged else self._door.quiet_s(route)
 
     def _run_of(self, guest: Guest) -> Hosted | None:
         return next((hosted for hosted in self.hosted.values() if guest.client in hosted.clients), None)
@@ -384,16 +397,3 @@ class Service:
             self._try_again()
         if any(self.no_room.is_due(run_id, self._loop.time()) for run_id in self.plans):
             self.fill()
-
-
-def run(config: ServiceConfig, modules: Path, keys: Keys | None) -> ExitCode:
-    """Run the standing coordinator and return its exit code.
-
-    Raises:
-        ConfigError: its folder or its address cannot be had.
-    """
-    sys.path.append(str(modules))
-    try:
-        return run_daemon(Service(config, modules, keys).run())
-    except AddressInUseError as error:
-        raise ConfigError(f"[transport] bind: {error}") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -131,13 +131,16 @@ class Passage:
 class Hosted:
     """One run that goes on, and the clients that are in it, here or not."""
 
-    def __init__(self, plan: Plan, modules: Path, door: Port, spare: Spare) -> None:
-        """Open its record, new or not.
+    def __init__(self, plan: Plan, modules: Path, door: Port, spare: Spare, here: Collection[str]) -> None:
+        """Open its record, new or not, which tells no more how an earlier time of it ended.
+
+        `here` is who is connected to the service, at any time.
 
         Raises:
             ConfigError, StoreError, OSError: that cannot be done.
         """
         self.plan = plan
+        self._here = here
         self.clients: set[str] = set()
         self.reason = ""
         """Why it is over, once it is."""
@@ -151,6 +154,7 @@ class Hosted:
             opened.callback(self._display.close)
             self._record = RunRecord(plan.folder, plan.config, "serve", modules, self._display, None)
             opened.callback(self._record.close)
+            self._record.forget_end()
             self.clients.update(self._record.standing.announced)
             self._opened = opened.pop_all()
         self._mark = lock_mark(plan.folder.store_path)
@@ -177,7 +181,17 @@ class Hosted:
     @property
     def num_free(self) -> int:
         """How many clients more may be in it."""
-        return 0 if self.is_over else self.plan.config.data.num_clients - len(self.clients)
+        return 0 if self.is_over else self.plan.config.data.num_clients - len(self.clients - self._lost)
+
+    @property
+    def _lost(self) -> set[str]:
+        """Its clients that are gone and were never ready: they may come back, and keep nobody out."""
+        return self.clients - self._coordinator.lobby.announced.keys() - set(self._here)
+
+    @property
+    def is_deserted(self) -> bool:
+        """Whether nobody is in it, and so many have declined it as it needs to begin."""
+        return not self.clients and len(self._declined) >= self.plan.config.min_available_clients
 
     @property
     def told_of_declined(self) -> str:
@@ -210,6 +224,11 @@ class Hosted:
         self.reason = self._coordinator.reason or self.reason
         return self._outcome or code.outcome
 
+    def close(self) -> None:
+        """Let go of one that does not begin now."""
+        with contextlib.suppress(OSError, StoreError):  # nothing has happened in it
+            self._opened.close()
+
     def end(self, reason: str, outcome: str = "") -> None:
         """End it early, with an outcome of its own or, if it is to be resumed, with none."""
         if not self.is_over:
@@ -230,6 +249,7 @@ class Hosted:
 
     def take_in(self, guest: Guest) -> None:
         """Let a client that was in no run have a part in this one."""
+        self.clients -= self._lost
         self.clients.add(guest.client)
         if self._passage.is_open:
             self._passage.count_from_now(guest.route)
@@ -242,6 +262,10 @@ class Hosted:
     def end_of(self, route: bytes, counters: Counters | None) -> None:
         """Take note of what the connection of one of its clients came to."""
         self._passage.ended(route, counters)
+
+    def has(self, guest: Guest) -> bool:
+        """Say whether a client is connected to it: it hears when that one is silent."""
+        return self._coordinator.lobby.has(guest.client)
 
     def miss(self, guest: Guest, reason: str) -> None:
         """Take note that a client's connection is no more."""

@@ -113,10 +113,10 @@ class Performed(Message, frozen=True, array_like=True):
 
 
 class Failed(Message, frozen=True, array_like=True):
-    """The job cannot go on, and no other could: a setting, a message's size, a file or the method is to blame."""
+    """The job cannot go on, and no other could: a setting, a size, a file, the disk or the method is to blame."""
 
     tag: ClassVar[int] = 118
-    cause: Literal["setting", "size", "state", "method"]
+    cause: Literal["setting", "size", "state", "disk", "method"]
     reason: str
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from coordinator.simulation import commands
 from coordinator.simulation.clients import Assignment, VirtualClients
 from coordinator.simulation.hosts import constants_of
+from coordinator.store.schema import in_words
 from models.checkpoint import CheckpointError
 from models.data import ClientParts
 from models.methods.faults import MethodError, named
@@ -51,6 +52,8 @@ class Job:
             self._send(commands.Failed("size", str(error)))
         except CheckpointError as error:
             self._send(commands.Failed("state", str(error)))
+        except OSError as error:
+            self._send(commands.Failed("disk", in_words(error, Path.cwd())))
         except Exception as error:  # whatever a method, net or data set does
             traceback.print_exc()
             self._send(commands.Failed("method", named(error)))

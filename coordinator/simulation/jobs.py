@@ -220,7 +220,7 @@ def _client_of(frames: Frames) -> str:
     """Return whose answer this is.
 
     Raises:
-        ConfigError, EncodeError, CheckpointError, ClientsFailedError: it is none.
+        ConfigError, EncodeError, CheckpointError, OSError, ClientsFailedError: it is none.
     """
     message, _ = decode(frames[:1], commands.COMMANDS)
     if isinstance(message, commands.Announced | commands.Performed):
@@ -230,6 +230,7 @@ def _client_of(frames: Frames) -> str:
         "setting": ConfigError,
         "size": EncodeError,
         "state": CheckpointError,
+        "disk": OSError,
         "method": ClientsFailedError,
     }
     raise kinds[message.cause](message.reason)

@@ -14,7 +14,7 @@ import time
 import traceback
 from pathlib import Path
 
-from coordinator import round_events as rounds
+from coordinator import round_events
 from coordinator.aggregator.half import Constant
 from coordinator.aggregator.own_half import OwnHalf
 from coordinator.app import RunRequest, recorded
@@ -107,7 +107,7 @@ class Simulation:
             await self._make_clients()
             self._told_at = self._started_at = time.monotonic()
             self._gather(self._spec.num_rounds + 1 if self._rounds.evaluating else self._rounds.round)
-            self._feed(rounds.Ticked(self._clock.now))  # nobody may be there
+            self._feed(round_events.Ticked(self._clock.now))  # nobody may be there
             while self._ended is None:
                 await self._step()
         except (MethodError, ClientsFailedError, TrainingDivergedError, UnfitArrayError, RecordError) as error:
@@ -155,7 +155,7 @@ class Simulation:
         self._clock.go_on_to(self._ledger.simulated_at_s or 0.0)
         costs = {constant.digest: self._cost_of_constant(constant) for constant in made}
         parts = ClientParts(self._spec)
-        self._record.write_indices(named_rows(parts.splits))
+        self._record.folder.write_indices(named_rows(parts.splits))
         host = self._open_host(parts, made)
         announced: dict[str, Ready] = {}
         async with contextlib.aclosing(host.begin(self._names, made)) as answers:
@@ -263,17 +263,17 @@ class Simulation:
         assert wakes_at is not None, "nothing is under way, and nothing is waited for"
         self._clock.go_on_to(wakes_at)
         for coming in self._clock.under_way():  # its client trains, or a message moves
-            self._feed(rounds.ProgressMade(coming.client, coming.round, coming.exchange, self._clock.now))
-        self._feed(rounds.Ticked(self._clock.now))
+            self._feed(round_events.ProgressMade(coming.client, coming.round, coming.exchange, self._clock.now))
+        self._feed(round_events.Ticked(self._clock.now))
 
     def _arrive(self, arrival: Arrival) -> None:
         where = (arrival.client, arrival.round, arrival.exchange)
         if arrival.misfit is not None and self._rounds.refusal_of(*where) is None:
-            self._on_misfit(arrival.client, rounds.MisfitArrived(*where, arrival.misfit, self._clock.now))
+            self._on_misfit(arrival.client, round_events.MisfitArrived(*where, arrival.misfit, self._clock.now))
         else:
-            self._feed(rounds.UpdateArrived(*where, self._clock.now), arrival)
+            self._feed(round_events.UpdateArrived(*where, self._clock.now), arrival)
 
-    def _on_misfit(self, client: str, event: rounds.MisfitArrived) -> None:
+    def _on_misfit(self, client: str, event: round_events.MisfitArrived) -> None:
         """Refuse an update, and leave its client out if those are too many."""
         self._record.display.note(f"{client}: update refused ({RefusalCode.MALFORMED}): {event.reason}")
         self._ledger.update_refused(client)
@@ -282,34 +282,34 @@ class Simulation:
         self._record.put_refusals(self._misfits.counts, self._ledger.since_start.refusals)
         if reason:
             self._record.display.note(reason)
-            self._feed(rounds.ClientGone(client, self._clock.now, for_good=True))
+            self._feed(round_events.ClientGone(client, self._clock.now, for_good=True))
 
-    def _feed(self, event: rounds.Event, arrival: Arrival | None = None) -> None:
-        if isinstance(event, rounds.Restored) or self._closes_round(event):
+    def _feed(self, event: round_events.Event, arrival: Arrival | None = None) -> None:
+        if isinstance(event, round_events.Restored) or self._closes_round(event):
             self._gather(self._rounds.round + 1)
         for instruction in self._rounds.handle(event):
-            if isinstance(instruction, rounds.SendTask):
+            if isinstance(instruction, round_events.SendTask):
                 self._asked.append(instruction.client)
-            elif isinstance(instruction, rounds.Accept):
+            elif isinstance(instruction, round_events.Accept):
                 assert arrival is not None
                 self._accept(arrival)
-            elif isinstance(instruction, rounds.Refuse):
+            elif isinstance(instruction, round_events.Refuse):
                 self._ledger.since_start.refused(instruction.code)
             else:
                 self._conductor.put(instruction)
 
-    def _closes_round(self, event: rounds.Event) -> bool:
+    def _closes_round(self, event: round_events.Event) -> bool:
         is_last = self._rounds.exchange == len(self._method.exchanges) - 1
-        return isinstance(event, rounds.Aggregated) and not event.failure and is_last
+        return isinstance(event, round_events.Aggregated) and not event.failure and is_last
 
     def _gather(self, round: int) -> None:
         """Let clients come and go before a round opens; for the evaluation after the last one all are there."""
         for client in (name for name in self._names if name not in self._rounds.left_out):
             is_there = round > self._spec.num_rounds or self._fleet.is_there(client, round)
             if is_there and client not in self._rounds.ready:
-                self._feed(rounds.ClientReady(client, self._clock.now))
+                self._feed(round_events.ClientReady(client, self._clock.now))
             elif not is_there and client in self._rounds.ready:
-                self._feed(rounds.ClientGone(client, self._clock.now))
+                self._feed(round_events.ClientGone(client, self._clock.now))
 
     def _accept(self, arrival: Arrival) -> None:
         self._conductor.exchange.accept(arrival.client, self._ledger.num_train([arrival.client]), arrival.packed)
@@ -336,7 +336,7 @@ class Simulation:
         left = rounds_left * len(self._rounds.cohort) * len(self._method.exchanges) - len(self._rounds.answered)
         self._record.display.note(f"{per_s:.1f} clients/s, about {max(0, left) / per_s:.0f} s left")
 
-    def _finish(self, finish: rounds.Finish) -> None:
+    def _finish(self, finish: round_events.Finish) -> None:
         self._end(ExitCode.FINISHED if finish.outcome == "finished" else ExitCode.FAILED, finish.reason)
 
     def _end(self, code: ExitCode, reason: str) -> None:

@@ -10,9 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
-from coordinator import round_events as rounds
+from coordinator import round_events
 from coordinator.aggregator import commands
 from coordinator.aggregator.half import Constant
 from coordinator.clients.waiting import Presence
@@ -112,7 +110,11 @@ class RunRecord:
         self._on_failed = on_failed
         self._store.wait_for_space(self.display.note)
         self.put_waiting({})
-        self._peaks = self.folder.take_summary().get("memory", {})
+        self.forget_end()
+
+    def forget_end(self) -> None:
+        """Remove the figures of an earlier time, as the run goes on; the peaks of memory in them are handed on."""
+        self._peaks = {**self._peaks, **self.folder.take_summary().get("memory", {})}
 
     def _notify(self, callback: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # a loop that is closed: nobody is there to hear it
@@ -228,7 +230,7 @@ class RunRecord:
             self._store.put_device(client, json.dumps(profile))
 
     def open_exchange(
-        self, opened: rounds.Configure, downlink: Packed, links: StoredLinks | None
+        self, opened: round_events.Configure, downlink: Packed, links: StoredLinks | None
     ) -> asyncio.Future[None]:
         """Store who is asked and with what, and `links` if they are news; the future is done when it is durable.
 
@@ -361,10 +363,6 @@ class RunRecord:
         if counts != self._histogram:
             is_written = self.folder.write_histogram({"classes": spec.classes, "clients": counts})
             self._histogram = counts if is_written else {}
-
-    def write_indices(self, rows: Mapping[str, np.ndarray]) -> None:
-        """Write which samples each client was given, as the `indices` partition reads it."""
-        np.savez_compressed(self.folder.indices_path, **rows)  # type: ignore[arg-type]
 
     def finish(
         self,

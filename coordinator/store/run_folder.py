@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shlex
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
 import msgspec
+import numpy as np
 
 from coordinator.config import RunConfig, read
 from coordinator.store.schema import is_full, refused
@@ -255,6 +257,12 @@ class RunFolder:
             return read_json(self.histogram_path, Histogram, "the samples of each client")
         except FileNotFoundError:
             return Histogram()
+
+    def write_indices(self, rows: Mapping[str, np.ndarray]) -> None:
+        """Write which samples each client is given, as the `indices` partition reads it, whole or not at all."""
+        content = io.BytesIO()
+        np.savez_compressed(content, **rows)  # type: ignore[arg-type]
+        write_whole(self.indices_path, [content.getvalue()])
 
     def take_summary(self) -> dict[str, Any]:
         """Return the run's figures and remove them: the run goes on."""

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from coordinator import conductor as conductor_module
-from coordinator import round_events as rounds
+from coordinator import round_events
 from coordinator.aggregator.half import Aggregate, Closing, Half, ServerHalfError
 from coordinator.conductor import Conductor
 from coordinator.metrics.links import StoredLinks
@@ -41,7 +41,7 @@ class Desk:
         self.fault: Exception | None = None
         self.downlink = NOTHING
         self.settled: asyncio.Future[None]
-        self.finished: list[rounds.Finish] = []
+        self.finished: list[round_events.Finish] = []
         self.noted: list[str] = []
         self.machine = SimpleNamespace(evaluating=False, exchange=0, rules=SimpleNamespace(num_rounds=2))
         half = SimpleNamespace(
@@ -97,14 +97,14 @@ class Desk:
         self.kernel.grow("ann", 1000, 1000)
         return Aggregate(NOTHING, "h", {})
 
-    async def _open(self, opened: rounds.Configure, downlink: Packed, links: StoredLinks | None) -> None:
+    async def _open(self, opened: round_events.Configure, downlink: Packed, links: StoredLinks | None) -> None:
         self.stored.append(links)
 
     async def exchange(self, round: int, index: int) -> None:
         """Open an exchange and close it again."""
         self.machine.exchange = index
-        await self.conductor.carry_out(rounds.Configure(round, index, tuple(READY)))
-        await self.conductor.carry_out(rounds.Aggregate(round, index, ()))
+        await self.conductor.carry_out(round_events.Configure(round, index, tuple(READY)))
+        await self.conductor.carry_out(round_events.Aggregate(round, index, ()))
 
     def up_bytes(self) -> Sequence[int | None]:
         """Return what was stored of ann's, each time that an exchange was opened or closed."""
@@ -140,7 +140,7 @@ def test_a_failed_round_stores_no_links_so_the_next_opening_does() -> None:
 
     async def play() -> None:
         await desk.exchange(1, 0)
-        await desk.conductor.carry_out(rounds.FailRound(1, "1 of 2 updates"))
+        await desk.conductor.carry_out(round_events.FailRound(1, "1 of 2 updates"))
         await desk.exchange(2, 0)
 
     asyncio.run(play())
@@ -154,7 +154,7 @@ def test_people_hear_of_a_round_also_when_the_next_one_cannot_be_opened() -> Non
         await desk.exchange(1, 0)
         await desk.exchange(1, 1)
         desk.fault = ServerHalfError("no")
-        for instruction in (rounds.CompleteRound(1, ()), rounds.Configure(2, 0, tuple(READY))):
+        for instruction in (round_events.CompleteRound(1, ()), round_events.Configure(2, 0, tuple(READY))):
             desk.conductor.put(instruction)
         await desk.conductor.work()
 
@@ -170,7 +170,7 @@ def test_people_hear_of_a_round_while_the_next_one_is_slow_to_open(monkeypatch: 
     async def play() -> None:
         await desk.exchange(1, 0)
         await desk.exchange(1, 1)
-        await desk.conductor.carry_out(rounds.CompleteRound(1, ()))
+        await desk.conductor.carry_out(round_events.CompleteRound(1, ()))
         while not desk.told:
             await asyncio.sleep(0.001)
 
@@ -197,7 +197,7 @@ def test_a_run_is_over_when_its_end_can_no_longer_be_lost() -> None:
 
     async def play() -> None:
         desk.settled = asyncio.get_running_loop().create_future()
-        ending = asyncio.ensure_future(desk.conductor.carry_out(rounds.Finish("finished")))
+        ending = asyncio.ensure_future(desk.conductor.carry_out(round_events.Finish("finished")))
         await asyncio.sleep(0)
         assert desk.finished == []
         desk.settled.set_result(None)

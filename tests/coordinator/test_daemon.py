@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import io
 import socket
 from collections.abc import Callable, Coroutine, Iterator
@@ -86,13 +87,17 @@ class Clients:
     def say(self, name: str, message: Message, packed: Packed | None = None) -> None:
         self._on_arrival(Arrival(name.encode(), None, message, packed, [b""], None))
 
-    async def join(self) -> None:
-        """Let all get ready, and see each get its task."""
+    async def get_ready(self) -> None:
+        """Let all get ready."""
         for name in NAMES:
             self.say(name, Hello((PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor), name, 1))
         self.run = (await self.expect(NAMES[0], Welcome)).run
         for name in NAMES:
             self.say(name, Ready(self.run, 10, 0, COUNTS, 50, 0, 0))
+
+    async def join(self) -> None:
+        """Let all get ready, and see each get its task."""
+        await self.get_ready()
         for name in NAMES:
             await self.expect(name, Task)
 
@@ -116,8 +121,9 @@ def played(
     play: Play,
     *settings: str,
     systemd: ServiceManager | None = None,
+    join: Callable[[Clients], Coroutine[Any, Any, None]] = Clients.join,
 ) -> dict[str, Any]:
-    """Play with a run and its clients, end it and return its summary."""
+    """Play with a run and its clients, who join it first, end it and return its summary."""
     monkeypatch.setattr(daemon, "ServerHalf", Half)
     monkeypatch.setattr(daemon, "FAREWELL_S", 0.0)
     fixed = [f"run.dir={tmp_path}", "run.store=memory", f"data.num_clients={len(NAMES)}", "round.min_clients=6"]
@@ -134,7 +140,7 @@ def played(
             running = asyncio.create_task(coordinator.run(None))
             await asyncio.sleep(0)  # it has opened its port
             try:
-                await clients.join()
+                await join(clients)
                 await play(clients, coordinator)
             finally:
                 coordinator.end(ExitCode.INTERRUPTED, "played")
@@ -240,6 +246,23 @@ def test_a_run_that_would_be_finished_but_for_its_figures_is_over_for_that_reaso
     assert played(tmp_path, monkeypatch, play) == {}
     assert ended[0].reason == reason
     assert codes == [ExitCode.INTERRUPTED if code == ExitCode.FINISHED else code]
+
+
+def test_a_run_whose_samples_cannot_be_written_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write_histogram(*_: Any) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "histogram.json")
+
+    async def play(_: Clients, coordinator: daemon.Coordinator) -> None:
+        await asyncio.wait_for(until_over(coordinator), WAIT_S)
+
+    async def until_over(coordinator: daemon.Coordinator) -> None:
+        while not coordinator.is_over:
+            await asyncio.sleep(0.01)
+
+    monkeypatch.setattr(RunRecord, "write_histogram", write_histogram)
+    summary = played(tmp_path, monkeypatch, play, join=Clients.get_ready)
+    told = "cannot write: histogram.json: Permission denied; make the folder writable"
+    assert (summary["outcome"], summary["reason"]) == ("interrupted", told)
 
 
 def test_the_service_manager_that_it_is_given_hears_of_it_and_no_other(

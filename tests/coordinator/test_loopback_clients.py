@@ -14,7 +14,7 @@ from coordinator.config import load
 from coordinator.loopback_clients import Clients, client_names
 from coordinator.store.run_folder import RunFolder
 from edge_client import config as client_config
-from models.spec import ConfigError
+from models.spec import ConfigError, NoSpaceError
 from wire.exit_codes import ExitCode
 
 
@@ -170,3 +170,8 @@ def test_why_samples_cannot_be_drawn_is_told(
     with pytest.raises(ConfigError, match=told):
         draw(tmp_path, monkeypatch, codes)
     assert not codes
+
+
+def test_that_there_is_no_room_for_the_samples_is_told_as_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(NoSpaceError, match="no such part"):
+        draw(tmp_path, monkeypatch, [ExitCode.NO_SPACE])

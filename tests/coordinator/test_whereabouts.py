@@ -80,3 +80,19 @@ def test_a_process_that_was_killed_and_not_yet_waited_for_has_no_run(
     assert told(recorded.settle())[0] == "running"
     monkeypatch.setattr(psutil.Process, "status", lambda process: psutil.STATUS_ZOMBIE)
     assert told(recorded.leave())[0] == "unfinished"
+
+
+@pytest.mark.parametrize(("tells", "state"), [(True, "unfinished"), (False, "running")])
+def test_a_process_of_another_account_that_has_the_number_of_an_earlier_one_has_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tells: bool, state: str
+) -> None:
+    """Where the system does not tell who has which lock that cannot be known."""
+
+    def refused(process: psutil.Process) -> None:
+        raise psutil.AccessDenied
+
+    folder = RecordedRun(tmp_path).leave()
+    monkeypatch.setattr(psutil.Process, "open_files", refused)
+    if not tells:
+        monkeypatch.setattr("coordinator.store.holder.LOCKS", tmp_path / "locks")
+    assert told(folder)[0] == state

@@ -125,6 +125,19 @@ def test_a_run_that_everybody_declines_fails_and_holds_nobody_up(service: Standi
 
 
 @pytest.mark.slow
+def test_clients_of_one_run_alone_are_not_counted_for_the_next(service: StandingService) -> None:
+    service.start()
+    first, second = (service.submit(f"run.seed={seed}") for seed in range(2))
+    leaving = [service.pairs.client(index, service.address) for index in range(2)]
+    assert service.outcome(first) == "finished"
+    assert [client.wait() for client in leaving] == [ExitCode.FINISHED] * 2
+    assert service.state(second).told == "waiting for clients 0/2, 0 are here"
+    for index in range(2):
+        service.client(index)
+    assert service.outcome(second) == "finished"
+
+
+@pytest.mark.slow
 def test_two_runs_share_the_clients_that_are_there(service: StandingService) -> None:
     service.pairs.configure(data={"num_clients": 4}, round={"min_available_clients": 2})
     service.pairs.gates.shut(client_id(0))

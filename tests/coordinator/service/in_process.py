@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import errno
 import signal
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from coordinator.clients.door import Arrival
+from coordinator.clients.door import Arrival, Door
 from coordinator.service.clerk import Clerk
 from coordinator.service.daemon import Service
 from coordinator.service.hosted import Hosted
@@ -20,7 +20,9 @@ from coordinator.service.orders import Done, ListRuns, Runs, Submit
 from coordinator.service.queue import Entry
 from coordinator.service.settings import ServiceConfig, load
 from coordinator.service.spare import SpareAggregator
-from wire.messages import Hello
+from coordinator.store.run_folder import run_token
+from wire.encoding import Frames
+from wire.messages import Decline, Hello, Message
 
 UP_S = 10.0
 
@@ -31,15 +33,20 @@ def settings(folder: Path, *more: str) -> ServiceConfig:
 
 
 @contextlib.asynccontextmanager
-async def standing(config: ServiceConfig) -> AsyncIterator[Service]:
-    """Have a service stand for as long as this is entered."""
+async def standing(config: ServiceConfig, cut: Collection[str] = ()) -> AsyncIterator[Service]:
+    """Have a service stand for as long as this is entered; it reaches all clients but those that are cut off."""
     up = asyncio.Event()
+
+    def send(door: Door, route: bytes, frames: Frames) -> bool:
+        return route.decode() not in cut
 
     async def prepare(spare: SpareAggregator) -> None:
         up.set()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SpareAggregator, "prepare", prepare)
+        patch.setattr(Door, "send", send)
+        patch.setattr("coordinator.daemon.FAREWELL_S", 0.0)  # nobody says goodbye
         service = Service(config, config.folder, None)
         serving = asyncio.ensure_future(service.run())
         await asyncio.wait_for(up.wait(), UP_S)
@@ -70,6 +77,16 @@ def come(service: Service, client: str, **device: Any) -> None:
     """Let a client that stays say hello."""
     hello = Hello((1, 3), client, 1, device=device)
     service.foyer.take(Arrival(client.encode(), None, hello, None, [b""], None), asyncio.get_running_loop().time())
+
+
+def say(service: Service, client: str, message: Message) -> None:
+    """Let a client say something by its connection."""
+    service._on_arrival(Arrival(client.encode(), None, message, None, [b""], None))
+
+
+def decline(service: Service, client: str, run_id: str, reason: str) -> None:
+    """Let a client that is in a run decline it."""
+    say(service, client, Decline(run_token(run_id), reason))
 
 
 async def begun(service: Service, *more: str) -> Hosted:

@@ -12,18 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.clients.door import Arrival
 from coordinator.daemon import Coordinator
 from coordinator.service.clerk import Clerk
-from coordinator.service.daemon import Service
 from coordinator.service.hosted import Hosted
 from coordinator.service.orders import Done, Resume
 from coordinator.service.queue import Entry, Queue
-from coordinator.store.run_folder import run_token
 from coordinator.store.schema import StoreError
 from tests.coordinator.service.in_process import (
     begun,
     come,
+    decline,
     ended,
     fill_the_disk,
     listed,
@@ -31,7 +29,6 @@ from tests.coordinator.service.in_process import (
     standing,
     submitted,
 )
-from wire.messages import Decline
 
 OVER_S = 20.0
 
@@ -194,9 +191,3 @@ def test_one_reason_of_many_clients_to_decline_is_told_once(folder: Path) -> Non
             assert (log.count(why), log.count("is gone: it left: it declined")) == (2, 8)  # where it began and ended
 
     asyncio.run(main())
-
-
-def decline(service: Service, client: str, run_id: str, reason: str) -> None:
-    """Let a client that is in a run decline it."""
-    declined = Decline(run_token(run_id), reason)
-    service._on_arrival(Arrival(client.encode(), None, declined, None, [], None))

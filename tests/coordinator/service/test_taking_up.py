@@ -12,14 +12,16 @@ import pytest
 from coordinator.config import load
 from coordinator.service.clerk import Clerk
 from coordinator.service.daemon import Service
-from coordinator.service.hosted import Plan
+from coordinator.service.hosted import Hosted, Plan
 from coordinator.service.queue import Entry, Queue
 from coordinator.service.reporters import Reporters
 from coordinator.service.settings import ServiceConfig
 from coordinator.store.run_folder import RunFolder
 from models.spec import ConfigError
-from tests.coordinator.service.in_process import come, settings, standing
+from tests.coordinator.service.in_process import come, decline, ended, settings, standing, submitted
 from tests.coordinator.stores import figures
+
+OVER_S = 20.0
 
 
 @pytest.fixture
@@ -102,18 +104,18 @@ def test_a_run_whose_record_finds_the_disk_full_goes_on_when_there_is_room(
     monkeypatch.setattr("coordinator.service.no_room.AGAIN_S", 0.05)
     run = left(settings(folder), "data.num_clients=1")
     Queue(folder).put(Entry(run.run_id, "running"))
-    host, is_full = Service._host, True
+    opened, is_full = Service._opened, True
 
     def fail(*given: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    def host_on_a_full_disk(service: Service, plan: Plan) -> None:
+    def opened_on_a_full_disk(service: Service, plan: Plan) -> Hosted | None:
         with monkeypatch.context() as patch:
             if is_full:
                 patch.setattr(full, fail)
-            host(service, plan)
+            return opened(service, plan)
 
-    monkeypatch.setattr(Service, "_host", host_on_a_full_disk)
+    monkeypatch.setattr(Service, "_opened", opened_on_a_full_disk)
 
     async def main() -> None:
         async with standing(settings(folder)) as service:
@@ -155,6 +157,77 @@ def test_a_run_whose_service_was_killed_before_its_report_was_made_has_one(
 
     asyncio.run(main())
     assert reported == [run.run_id]
+
+
+def test_a_run_that_failed_as_its_service_was_killed_is_over_for_its_reason(folder: Path) -> None:
+    run = left(settings(folder))
+    Queue(folder).put(Entry(run.run_id, "running"))
+    run.write_summary(figures(outcome="failed", reason="3 rounds failed in a row"))
+
+    async def main() -> None:
+        async with standing(settings(folder)) as service:
+            assert service.queue.find(run.run_id) == Entry(run.run_id, "over", "failed", "3 rounds failed in a row")
+
+    asyncio.run(main())
+
+
+def test_before_the_queue_has_a_run_go_on_nothing_tells_any_more_that_it_has_failed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, peak, put, told = left(settings(folder), "data.num_clients=1"), 10**15, Queue.put, []
+    run.write_summary(figures(outcome="failed", memory={"client_peak_rss_bytes": peak}))
+
+    def put_and_look(queue: Queue, entry: Entry) -> None:
+        told.append((entry.state, run.summary_path.exists()))
+        put(queue, entry)
+
+    async def main() -> None:
+        async with standing(settings(folder)) as service:
+            monkeypatch.setattr(Queue, "put", put_and_look)
+            come(service, "a")
+            await asyncio.sleep(0)  # the run has opened its port
+            service.hosted[run.run_id].end("a test")
+            await asyncio.wait_for(ended(service, run.run_id), OVER_S)
+
+    asyncio.run(main())
+    assert told == [("running", False)]
+    assert run.read_summary()["memory"]["client_peak_rss_bytes"] == peak
+
+
+def test_no_run_begins_while_the_folder_of_its_service_is_elsewhere(folder: Path) -> None:
+    moved = folder.with_name("moved")
+
+    async def main() -> None:
+        async with standing(settings(folder)) as service:
+            run_id = await submitted(service, "data.num_clients=1")
+            folder.rename(moved)
+            come(service, "a")
+            assert (list(service.plans), list(service.hosted)) == ([run_id], [])
+            moved.rename(folder)
+            service.fill()
+            assert (list(service.plans), list(service.hosted)) == ([], [run_id])
+
+    asyncio.run(main())
+
+
+def test_a_run_that_was_taken_up_does_not_end_by_the_first_client_that_declines_it(folder: Path) -> None:
+    run = left(settings(folder), "data.num_clients=2")
+    Queue(folder).put(Entry(run.run_id, "running"))
+
+    async def main() -> None:
+        async with standing(settings(folder)) as service:
+            hosted = service.hosted[run.run_id]
+            await asyncio.sleep(0)  # the run has opened its port
+            for client in ("a", "b"):
+                assert not hosted.is_over
+                come(service, client)
+                assert hosted.clients == {client}
+                decline(service, client, run.run_id, "no data")
+                await asyncio.sleep(0)
+            entry = await asyncio.wait_for(ended(service, run.run_id), OVER_S)
+            assert (entry.outcome, entry.reason) == ("failed", "nobody is left to take part: declined by a, b: no data")
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("limit", [1, 2])
