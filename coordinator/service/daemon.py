@@ -105,7 +105,7 @@ class Service:
         with contextlib.closing(self._door):
             events = Events(came=self._on_came, gone=self._on_gone, turned_away=self._turned_away.add)
             idle_s = self.config.service.idle_heartbeat_s
-            self.foyer = Foyer(idle_s, self._door.send, self._door.quiet_s, events)
+            self.foyer = Foyer(idle_s, self._door.send, self._door.counters, events)
             await self._desk.open()
             await self._spare.prepare()
             self._take_up()

@@ -115,10 +115,6 @@ class Passage:
             num_retransmits=counters.num_retransmits - before.num_retransmits,
         )
 
-    def quiet_s(self, route: bytes) -> float | None:
-        """Return what the door knows."""
-        return self._door.quiet_s(route)
-
     def send(self, route: bytes, frames: Frames) -> bool:
         """Send by the door."""
         return self._door.send(route, frames)
