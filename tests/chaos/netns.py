@@ -21,23 +21,11 @@ def slow_loopback(rate: str) -> Iterator[None]:
 
     Skips the test where that is not allowed: it needs Linux, root and `tc`.
     """
-    with _shaped_loopback("tbf", "rate", rate, "burst", "16kb", "latency", "400ms"):
-        yield
-
-
-@contextlib.contextmanager
-def far_loopback(delay: str) -> Iterator[None]:
-    """Let them have one on which everything takes so long each way; it needs the same."""
-    with _shaped_loopback("netem", "delay", delay, "limit", "100000"):
-        yield
-
-
-@contextlib.contextmanager
-def _shaped_loopback(*shape: str) -> Iterator[None]:
     if shutil.which("tc") is None:
         pytest.skip("a slow loopback needs tc")
     with own_loopback():
-        subprocess.run(["tc", "qdisc", "add", "dev", "lo", "root", *shape], check=True, timeout=10)
+        shape = ["root", "tbf", "rate", rate, "burst", "16kb", "latency", "400ms"]
+        subprocess.run(["tc", "qdisc", "add", "dev", "lo", *shape], check=True, timeout=10)
         yield
 
 
