@@ -12,7 +12,7 @@ from types import TracebackType
 
 
 class Proxy:
-    """Listens as long as it is entered, and passes everything on, late if so wanted, to a target, which may be absent."""
+    """Listens as long as it is entered, and passes all on, late if so wanted, to a target, which may be absent."""
 
     def __init__(self, target: str = "", delay_s: float = 0.0) -> None:
         self.target = target
