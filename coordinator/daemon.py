@@ -116,7 +116,7 @@ class Coordinator:
             record.standing.announced,
             self._misfits.left_out,
             send=lambda *message: self._door.send(*message),
-            quiet_s=lambda route: self._door.quiet_s(route),
+            counters=lambda route: self._door.counters(route),
             events=events,
         )
         self._wait: Callable[[], Wait] = lambda: awaited(self._rounds, self.lobby, record.waits_for_space())

@@ -20,8 +20,9 @@ has. Below quorum progress puts the deadline off to `deadline_s` after it, but n
 opening; then the round is recorded as failed and everybody goes back to its start.
 
 Nobody waits for a client that has been left out of the run, or whose update of this exchange was refused as
-`malformed`: a corrected one is taken while the exchange is open, but need not come. If nobody is left to wait for and
-there is no quorum, the round fails at once. After a restart such a client is asked once more.
+`malformed`: a corrected one is taken while the exchange is open, but need not come, and such a client is not asked for
+it when it comes back, as it would hand over the same one each time. If nobody is left to wait for and there is no
+quorum, the round fails at once. After a restart such a client is asked once more.
 
 An update is refused, and the refusal says where the run is now, if it is for another round or exchange or for one that
 has closed (`stale`), from somebody outside the cohort (`not_in_cohort`) or came already (`duplicate`). One that comes
@@ -195,7 +196,7 @@ class Rounds:
         self._gathered = self._gathered or self._are_enough()
         if self.phase is Phase.WAITING:
             return self._open_round(event.at)
-        if self.phase is Phase.COLLECTING and event.client in self.cohort - self.answered:
+        if self.phase is Phase.COLLECTING and event.client in self.missing:
             return [SendTask(event.client)]
         return []
 

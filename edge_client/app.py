@@ -19,11 +19,11 @@ from edge_client import commands
 from edge_client import session_events as session
 from edge_client.announcement import announcement
 from edge_client.config import ClientConfig
+from edge_client.connection import Connection
 from edge_client.device import profile
 from edge_client.keys import Keys
 from edge_client.leftovers import prune_constants
 from edge_client.limits import limit, told_of_lack
-from edge_client.link import Link
 from edge_client.local_state import Acquaintance, client_folder, held_digests, lock_folder
 from edge_client.meter import Meter
 from edge_client.schedule import Schedule
@@ -31,23 +31,20 @@ from edge_client.sensors import find_sensors, told_of
 from edge_client.sensors.energy import EnergyMeter
 from edge_client.session import Session
 from models.failpoints import reach
-from models.settings import split_address
 from models.spec import ConfigError
 from wire.encoding import Frames, decode, encode, encoded_bytes
 from wire.errors import DecodeError
 from wire.exit_codes import ExitCode
-from wire.framing import framed_bytes, is_joined, joined, parted
+from wire.framing import framed_bytes, parted
 from wire.limits import MAX_MESSAGE_BYTES, PIPE_BYTES, shortened
 from wire.messages import Goodbye, Hello, Message, Ping, Progress, Ready, Standby, Update, Welcome
 from wire.sockets.child import Child, thread_environment
 from wire.sockets.endpoint import Context, Parts
-from wire.sockets.knock import mechanism_at
 from wire.sockets.log import say
-from wire.sockets.names import look_up
 from wire.sockets.pipe import end_with_parent
 from wire.sockets.signals import ending, run_daemon
 from wire.sockets.systemd import ServiceManager
-from wire.sockets.zeromq import Dealer, LinkEnd, mismatch
+from wire.sockets.zeromq import LinkEnd
 from wire.version import PROTOCOL_VERSION
 
 OUTPUT_LOG = "trainer.log"
@@ -66,9 +63,7 @@ class ClientApp:
         self._session = Session(self._incarnation, once, self._acquaintance.was_let_in)
         self._systemd = ServiceManager()
         self._context = Context(io_threads=1)
-        self._dealer: Dealer | None = None
-        self._knows_joined = False
-        self._looking_up: asyncio.Task[None] | None = None
+        self._connection: Connection | None = None
         self._trainer: Child | None = None
         found = find_sensors()
         self._device = announcement(config, {**profile(), **told_of(found)})
@@ -160,7 +155,7 @@ class ClientApp:
     def _tick(self) -> None:
         self._timer = None
         now = self._loop.time()
-        quiet_s = self._dealer.quiet_s() if self._dealer is not None else None
+        quiet_s = self._connection.quiet_s() if self._connection is not None else None
         if quiet_s is not None:
             self._feed(session.Moved(now - quiet_s))
         self._feed(session.Ticked(now))
@@ -170,66 +165,26 @@ class ClientApp:
 
     def _open_link(self, instruction: session.OpenLink) -> None:
         self._close_link(session.CloseLink())
-
-        def on_lost(reason: str, end: LinkEnd) -> None:
-            if dealer is self._dealer:
-                self._on_lost(dealer, reason, end)
-
         address = self._config.coordinator.address
-        own, server_key = self._keys or (None, "")
-        dealer = Dealer(self._context, address, MAX_MESSAGE_BYTES, self._on_message, on_lost, own, server_key)
-        self._dealer, self._knows_joined = dealer, False
-        self._meter.linked(dealer)
-        self._looking_up = self._loop.create_task(self._look_up(dealer))
-        self._watch(self._looking_up)
+        self._connection = Connection(self._context, address, self._keys, self._on_message, self._on_lost)
+        self._meter.linked(self._connection.dealer)
         version = (PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor)
         if self._trainer is None:
             prune_constants(self._folder, self._config.client, time.time())
         held = held_digests(self._folder)
         self._send(Hello(version, self._config.client.id, self._incarnation, held, self._device))
 
-    def _on_lost(self, dealer: Dealer, reason: str, end: LinkEnd) -> None:
-        if end is LinkEnd.BROKEN_OFF:
-            self._watch(self._loop.create_task(self._look_closer(dealer, reason)))
-        elif end is LinkEnd.REFUSED:
-            self._link_refused(reason)
+    def _on_lost(self, reason: str, end: LinkEnd) -> None:
+        told, now = f"the coordinator at {self._config.coordinator.address}: {reason}", self._loop.time()
+        if end is LinkEnd.REFUSED:
+            self._feed(session.LinkRefused(f"refused by {told}", now))
         else:
-            self._link_lost(reason)
-
-    async def _look_up(self, dealer: Dealer) -> None:
-        """Tell of a name that is not found: libzmq keeps that to itself."""
-        host, _ = split_address(self._config.coordinator.address) or ("", 0)
-        try:
-            await look_up(host)
-        except OSError as error:
-            if dealer is self._dealer and self._session.link is Link.JOINING:
-                self._link_lost(f"{host} does not resolve: {error.strerror}")
-
-    async def _look_closer(self, dealer: Dealer, reason: str) -> None:
-        """Tell a coordinator that has other keys, or none, from nobody: all end a connection without a word."""
-        ours, theirs = "NULL" if self._keys is None else "CURVE", await mechanism_at(self._config.coordinator.address)
-        if dealer is not self._dealer:
-            return
-        if theirs not in ("", ours):
-            self._link_refused(mismatch(self._keys is not None))
-        else:
-            self._link_lost(reason, broken_off=theirs == "CURVE")
-
-    def _link_lost(self, reason: str, broken_off: bool = False) -> None:
-        told = f"no connection to the coordinator at {self._config.coordinator.address}: {reason}"
-        self._feed(session.LinkLost(told, self._loop.time(), broken_off))
-
-    def _link_refused(self, reason: str) -> None:
-        told = f"refused by the coordinator at {self._config.coordinator.address}: {reason}"
-        self._feed(session.LinkRefused(told, self._loop.time()))
+            self._feed(session.LinkLost(f"no connection to {told}", now, end is LinkEnd.BROKEN_OFF))
 
     def _close_link(self, instruction: session.CloseLink) -> None:
-        if self._looking_up is not None:
-            self._looking_up.cancel()
-            self._looking_up = None
-        if self._dealer is not None:
-            self._dealer.close()
-            self._dealer = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def _on_message(self, parts: Parts) -> None:
         try:
@@ -239,7 +194,6 @@ class ClientApp:
             say(f"{self._config.client.id}: ignored a message from the coordinator: {error}")
             return
         self._incoming = frames
-        self._knows_joined = self._knows_joined or is_joined(parts)
         reach("message.received")
         self._feed(session.Received(message, self._loop.time()))
         self._incoming = []
@@ -253,14 +207,13 @@ class ClientApp:
             message = Ping(*self._meter.peaks_bytes(), message.waits_for, self._meter.vitals())
         elif isinstance(message, Goodbye):
             message = Goodbye(shortened(message.reason, 200), *self._meter.peaks_bytes(), self._meter.vitals())
-        if self._dealer is not None:
-            self._dealer.send(encode(message))
+        if self._connection is not None:
+            self._connection.send(encode(message), may_lapse=isinstance(message, Ping | Progress))
 
     def _send_uplink(self, instruction: session.SendUplink) -> None:
-        if self._dealer is not None and self._uplink is not None:
+        if self._connection is not None and self._uplink is not None:
             reach("uplink.sending")
-            frames = self._meter.told(self._uplink, self._loop.time())
-            self._dealer.send(joined(frames, self._keys is not None) if self._knows_joined else frames)
+            self._connection.send(self._meter.told(self._uplink, self._loop.time()))
             reach("uplink.sent")
 
     def _drop_uplink(self, instruction: session.DropUplink) -> None:

@@ -8,7 +8,10 @@ from edge_client.reconnect import Backoff
 from wire.limits import SILENT_HEARTBEATS
 
 JOIN_S = 5.0
-"""How long a welcome may take before the connection is tried anew."""
+"""How long nothing may come before the welcome; then the connection is tried anew."""
+
+MAX_JOIN_S = 20.0
+"""How long a welcome may take, whatever comes before it: on a slow link it is half a dozen round trips away."""
 
 MAX_BROKEN_OFF = 3
 """So many handshakes in a row that the coordinator breaks off mean that it has another key, if it never let us in."""
@@ -47,7 +50,7 @@ class LinkClock:
         self._num_broken_off = 0
         self._backoff = Backoff(seed)
         self._retry_at: float | None = None
-        self._joined_by = 0.0
+        self._joined_by = self._join_ends = 0.0
         self._heard_at = 0.0
         self._ping_at = 0.0
 
@@ -74,7 +77,7 @@ class LinkClock:
     def join(self, at: float) -> None:
         """A connection is being made."""
         self.state = Link.JOINING
-        self._joined_by = at + JOIN_S
+        self._joined_by, self._join_ends = at + JOIN_S, at + MAX_JOIN_S
 
     def up(self, heartbeat_s: float, at: float) -> None:
         """The coordinator has let us in, and wants to hear something so often."""
@@ -92,6 +95,7 @@ class LinkClock:
     def heard(self, at: float) -> None:
         """Something came, or moved, at this time."""
         self._heard_at = max(self._heard_at, at)
+        self._joined_by = min(max(self._joined_by, at + JOIN_S), self._join_ends)
 
     def count_broken_off(self, is_broken_off: bool) -> int:
         """Return how many handshakes in a row the other end has broken off, with this one."""

@@ -5,7 +5,7 @@ Theory of operation
 Two things go on side by side. The link to the coordinator:
 
     DOWN      no connection; `LinkClock` says when the next attempt is due
-    JOINING   connected or connecting, hello sent; no welcome within JOIN_S: DOWN
+    JOINING   connected or connecting, hello sent; nothing moves for JOIN_S, or no welcome within MAX_JOIN_S: DOWN
     UP        welcome received; silent for SILENT_HEARTBEATS heartbeats: DOWN
 
 and the work for the run that the welcome named:
@@ -27,7 +27,10 @@ so: it breaks off the handshake, which ends a client that was never let in if it
 for one that was, that is the network. A trainer that cannot go on ends the client, too.
 
 A coordinator that says `Standby` serves run after run. Its link stays UP without a run, at the end of one and where the
-client cannot take part in one: that is declined, and the client waits for the next (but for `once`).
+client cannot take part in one: that is declined, and the client waits for the next.
+
+With `once` the client ends with its first run, also where it cannot take part in that. If it was away when that ended,
+and is told of another run now, it ends without knowing how.
 
 What the client waits for, such as a window of its schedule, keeps the trainer from a task and nothing else: the link
 stays, every ping says so, and a task that comes is taken. A task that waits itself (`Held`) is told of in the same way.
@@ -41,6 +44,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from edge_client.link import BY_NETWORK, MAX_BROKEN_OFF, NO_WELCOME, Due, Link, LinkClock
+from edge_client.refusals import OF_ONE_RUN, ends_holding
 from edge_client.session_events import (
     CloseLink,
     DropUplink,
@@ -95,11 +99,6 @@ from wire.messages import (
 MAX_REASON_CHARACTERS = 500
 """Of why a run is declined."""
 
-OF_ONE_RUN = (
-    RefusalCode.FEATURE_DIM, RefusalCode.LABEL_MAP, RefusalCode.MODEL, RefusalCode.DATA_INDEX, RefusalCode.LEFT_OUT,
-)  # fmt: skip
-"""Permanent refusals that say nothing of other runs."""
-
 MAX_TRAINER_RESTARTS = 3
 """A trainer that dies more often than this within one task ends the client."""
 
@@ -113,7 +112,7 @@ class Session:
         self.work = Work.NONE
         self.once = once
         self.run = 0
-        self.run_id = ""
+        self.run_id = self._first_run_id = ""
         self.task: tuple[int, int] | None = None
         self._standby: Standby | None = None
         self.waits_for = self._held_by = ""
@@ -239,8 +238,15 @@ class Session:
 
     def _on_received(self, event: Received) -> Iterable[Instruction]:
         self._link.heard(event.at)
+        if self.once and isinstance(event.message, Standby | Welcome) and self._names_another(event.message.run_id):
+            told = f"run {self._first_run_id} is over, as there is another one; how it ended is not known here"
+            return [Exit(ExitCode.INTERRUPTED, told)]
         handler = self._on_message.get(type(event.message))
         return handler(event.message, event.at) if handler else []
+
+    def _names_another(self, run_id: str) -> bool:
+        """Say whether this is another run than the first; where it is none, the first may yet go on."""
+        return bool(run_id and self._first_run_id) and run_id != self._first_run_id
 
     def _on_standby(self, standby: Standby, at: float) -> Iterable[Instruction]:
         """Stay on the link whatever becomes of runs; work for another run than the one that it names is dropped."""
@@ -263,6 +269,7 @@ class Session:
         return [declined, Say(f"run {self.run_id} declined: {reason}"), *self._leave_run(at)]
 
     def _on_welcome(self, welcome: Welcome, at: float) -> Iterable[Instruction]:
+        self._first_run_id = self._first_run_id or welcome.run_id
         if self.link is not Link.UP:
             self._standby = None
         self._link.up(welcome.heartbeat_s, at)
@@ -353,7 +360,7 @@ class Session:
             self._is_sent = False
             return []
         found: list[Instruction] = [Say(f"the coordinator refused the update ({refusal.code}): {refusal.reason}")]
-        if self.work is Work.HOLDING and self._ends_holding(refusal):
+        if self.work is Work.HOLDING and ends_holding(refusal, self.run, self.task):
             self.work = Work.IDLE
             found.append(DropUplink())
         return found
@@ -363,13 +370,6 @@ class Session:
         reason = f"the coordinator cannot let this client in now ({refusal.code}): {refusal.reason}"
         stands = self.link is Link.UP and self._standby is not None
         return self._decline(ExitCode.REFUSED, reason, at) if stands else self._down(reason, at)
-
-    def _ends_holding(self, refusal: Refusal) -> bool:
-        """Say whether this is about the held uplink and final: a duplicate is acknowledged once it is durable."""
-        # An update that is stale is not of the exchange that the refusal names: if that is ours, it means an older one.
-        if refusal.code == RefusalCode.STALE:
-            return (refusal.run, refusal.round, refusal.exchange) != (self.run, *(self.task or ()))
-        return refusal.code != RefusalCode.DUPLICATE
 
     def _on_ping(self, ping: Ping, at: float) -> Iterable[Instruction]:
         """Answer: the coordinator asks only when another process has come with our id."""

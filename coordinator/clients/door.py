@@ -72,9 +72,6 @@ class Port(Protocol):
     def address(self) -> str:
         """Where clients connect."""
 
-    def quiet_s(self, route: bytes) -> float | None:
-        """Return for how long nothing has come in on a connection, None if that is unknown."""
-
     def counters(self, route: bytes) -> Counters | None:
         """Return what the kernel has counted on a connection, None if that is unknown."""
 
@@ -131,10 +128,6 @@ class Door:
     def address(self) -> str:
         """Where it listens."""
         return self._router.address
-
-    def quiet_s(self, route: bytes) -> float | None:
-        """Return for how long nothing has come in on a connection, None if that is unknown."""
-        return self._router.quiet_s(route)
 
     def counters(self, route: bytes) -> Counters | None:
         """Return what the kernel has counted on a connection, None if that is unknown."""

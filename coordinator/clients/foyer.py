@@ -15,7 +15,8 @@ from coordinator.clients.door import Arrival
 from coordinator.clients.membership import Membership
 from models.settings import is_plain_name
 from wire.encoding import Frames, encode
-from wire.messages import Goodbye, Hello, Ping, Refusal, RefusalCode
+from wire.messages import Goodbye, Hello, Ping, Pong, Refusal, RefusalCode
+from wire.sockets.tcp import Counters
 from wire.version import PROTOCOL_VERSION, ProtocolVersion
 
 Fault = tuple[str, str]
@@ -59,6 +60,7 @@ class Events(msgspec.Struct, frozen=True):
         fault_of: why a client that might be let in is not, None if it is.
         put_off: why one that might be let in later is not now, None if it is; with the time.
         undelivered: a message could not be sent to this client, `""` where none speaks by the connection.
+        is_watched: whether somebody else hears when this client is silent, and tells.
     """
 
     came: Callable[[Guest], None]
@@ -67,6 +69,7 @@ class Events(msgspec.Struct, frozen=True):
     fault_of: Callable[[Guest], Fault | None] = lambda guest: None
     put_off: Callable[[Guest, float], Fault | None] = lambda guest, at: None
     undelivered: Callable[[str], None] = lambda client: None
+    is_watched: Callable[[str], bool] = lambda client: False
 
 
 class Foyer:
@@ -76,13 +79,13 @@ class Foyer:
         self,
         heartbeat_s: float,
         send: Callable[[bytes, Frames], bool],
-        quiet_s: Callable[[bytes], float | None],
+        counters: Callable[[bytes], Counters | None],
         events: Events,
     ) -> None:
-        """Begin with nobody; `send` and `quiet_s` are the door's."""
-        self._membership = Membership(heartbeat_s)
+        """Begin with nobody; `send` and `counters` are the door's."""
+        self._membership = Membership(heartbeat_s, events.is_watched)
         self._send_to = send
-        self._quiet_s = quiet_s
+        self._counters = counters
         self._events = events
         self._asking: dict[bytes, Guest] = {}
         self.guests: dict[str, Guest] = {}
@@ -101,8 +104,10 @@ class Foyer:
             if not isinstance(message, Goodbye):
                 self.refuse(arrival.route, RefusalCode.UNKNOWN_SESSION, "say hello first")
             return None
-        if not isinstance(message, Goodbye):  # which makes room for a second process instead
-            self._obey(self._membership.heard(arrival.route, at), at)
+        if isinstance(message, Pong):
+            self._obey(self._membership.answered(arrival.route, at), at)
+        else:
+            self._membership.heard(arrival.route, at)
         return guest
 
     def guest_at(self, route: bytes) -> Guest | None:
@@ -138,10 +143,12 @@ class Foyer:
 
     def tick(self, at: float) -> None:
         """Time has passed; who is in the middle of a long message is not silent."""
-        for member in self._membership.silent(at):
-            moved_before_s = self._quiet_s(member.route)
-            if moved_before_s is not None:
-                self._membership.moved(member.route, at - moved_before_s)
+        for member in self._membership.doubtful(at):
+            counters = self._counters(member.route)
+            if counters is not None:
+                self._membership.heard(member.route, at - counters.quiet_s)
+                if counters.unsent_bytes > 0:
+                    self._membership.still_sending(member.route, at)
         self._obey(self._membership.tick(at), at)
 
     def heard_at(self) -> dict[str, float]:

@@ -25,6 +25,7 @@ from wire.messages import (
     Constant as ConstantMessage,
 )
 from wire.messages import Goodbye, Hello, Ping, Pong, Ready, RefusalCode, Welcome
+from wire.sockets.tcp import Counters
 
 WAITS_EVERY_S = 1.0
 """What a client waits for is taken note of at most so often."""
@@ -68,7 +69,7 @@ class Lobby:
         announced: Mapping[str, Ready],
         left_out: Mapping[str, str],
         send: Callable[[bytes, Frames], bool],
-        quiet_s: Callable[[bytes], float | None],
+        counters: Callable[[bytes], Counters | None],
         events: Events,
     ) -> None:
         """Begin with nobody.
@@ -80,7 +81,7 @@ class Lobby:
             announced: what clients announced before a restart.
             left_out: who is left out of the run by now, and why; it is looked up whenever a client comes.
             send: the door's.
-            quiet_s: the door's.
+            counters: the door's.
             events: what is told.
         """
         self._spec = spec
@@ -96,7 +97,7 @@ class Lobby:
             undelivered=events.undelivered,
         )
         self._put_off = PutOff(events.note)
-        self._foyer = Foyer(welcome.heartbeat_s, send, quiet_s, told)
+        self._foyer = Foyer(welcome.heartbeat_s, send, counters, told)
         self._constants: list[tuple[ConstantMessage, Packed, Frames]] = []
         self._welcome_frames: Frames = []
         self._open = False

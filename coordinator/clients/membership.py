@@ -7,18 +7,24 @@ process start draws an incarnation, so that a reconnect and a second process wit
 
     hello of an unknown id                   admitted
     hello of a known id, same incarnation    admitted: the same process on a new connection
-    hello of a known id, other incarnation   the older holder is probed. Heard from within PROBE_S: the newcomer is
-                                             refused by name. Silent or unreachable: the newcomer takes its place, the
+    hello of a known id, other incarnation   the older holder is probed. It answers: the newcomer is refused by name.
+                                             Silent for PROBE_S or unreachable: the newcomer takes its place, the
                                              latest one if there were several
     hello by a route that has another id     the other id's client is lost: a connection speaks for one client
 
+Only the answer to the probe proves that the older holder lives: what it sent before may come in long after it was
+killed. But the answer waits behind a long message on a slow link, and the probe behind another. So while anything comes
+in, or the probe has yet to go out, the decision is put off, and nobody is probed twice.
+
 A member that was silent for SILENT_HEARTBEATS heartbeats is lost; a long message on a slow link is not silence, and
-what the kernel knows of that is told by `moved`. Whatever comes by a route that no member holds is
-answered with `unknown_session`, and the peer says hello again. Being here (heartbeats of the daemon) has nothing to
-do with making progress (reports of the trainer).
+what the kernel knows of that is told by `heard`. Whatever comes by a route that no member holds is answered with
+`unknown_session`, and the peer says hello again. Being here (heartbeats of the daemon) has nothing to do with making
+progress (reports of the trainer).
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import msgspec
 
@@ -28,7 +34,7 @@ SILENT = "silent"
 """Why a member is lost of whom nothing is heard, before how long that is so."""
 
 PROBE_S = 2.0
-"""How long the older holder of an id has to answer before the newcomer takes its place."""
+"""How long nothing may come of the older holder of an id before the newcomer takes its place."""
 
 
 class Member(msgspec.Struct):
@@ -83,8 +89,10 @@ Instruction = Admit | RefuseDuplicate | Probe | Lost
 class Membership:
     """The state machine. Each method is one event; times are monotonic seconds."""
 
-    def __init__(self, heartbeat_s: float) -> None:
+    def __init__(self, heartbeat_s: float, is_watched: Callable[[str], bool] = lambda client: False) -> None:
+        """Begin with nobody; members that somebody else watches are never taken for silent here."""
         self.silence_s = SILENT_HEARTBEATS * heartbeat_s
+        self._is_watched = is_watched
         self.members: dict[str, Member] = {}
         self._clients: dict[bytes, str] = {}
         self._contenders: dict[str, Contender] = {}
@@ -104,30 +112,40 @@ class Membership:
         if member is None:
             return [*found, self._admit(client, route, incarnation, at)]
         if member.incarnation == incarnation:
-            found += self.heard(member.route, at)
+            found += self.answered(member.route, at)
             return [*found, self._admit(client, route, incarnation, at)]
         decided_at = rival.decided_at if rival else at + PROBE_S
         self._contenders[client] = Contender(client, route, incarnation, decided_at)
-        return [*found, Probe(client, member.route)]
+        return found if rival else [*found, Probe(client, member.route)]
 
-    def heard(self, route: bytes, at: float) -> list[Instruction]:
-        """Something came by this route; a probed member has proven itself."""
+    def answered(self, route: bytes, at: float) -> list[Instruction]:
+        """An answer came by this route: a probed member has proven itself."""
+        self.heard(route, at)
         client = self._clients.get(route)
-        if client is None:
-            return []
-        self.members[client].heard_at = at
-        rival = self._contenders.pop(client, None)
-        return [RefuseDuplicate(client, rival.route)] if rival else []
+        rival = self._contenders.pop(client, None) if client is not None else None
+        return [RefuseDuplicate(rival.client, rival.route)] if rival else []
 
-    def moved(self, route: bytes, at: float) -> None:
-        """Part of a message came by this route, at that time."""
+    def heard(self, route: bytes, at: float) -> None:
+        """A message, or part of one, came by this route at that time."""
         client = self._clients.get(route)
         if client is not None:
             self.members[client].heard_at = max(self.members[client].heard_at, at)
+            self._put_off(client, at)
 
-    def silent(self, at: float) -> list[Member]:
+    def still_sending(self, route: bytes, at: float) -> None:
+        """What was sent by this route has yet to go out at that time, and with it the probe."""
+        client = self._clients.get(route)
+        if client is not None:
+            self._put_off(client, at)
+
+    def doubtful(self, at: float) -> list[Member]:
         """Return the members that are lost by now, unless something has moved on their connections."""
-        return [member for member in self.members.values() if at >= member.heard_at + self.silence_s]
+        unproven = {rival.client for rival in self._contenders.values() if at >= rival.decided_at}
+        return [
+            member
+            for member in self.members.values()
+            if (at >= self._silent_at(member) and not self._is_watched(member.client)) or member.client in unproven
+        ]
 
     def unreachable(self, route: bytes, at: float) -> list[Instruction]:
         """A send to this route failed: its connection is gone."""
@@ -144,19 +162,29 @@ class Membership:
 
     def tick(self, at: float) -> list[Instruction]:
         """Time has passed: silent members are lost, overdue probes decided."""
-        overdue = [rival.client for rival in self._contenders.values() if at >= rival.decided_at]
-        gone = {member.client: f"{SILENT} for {at - member.heard_at:.1f} s" for member in self.silent(at)}
-        gone |= dict.fromkeys(overdue, "it did not answer while another process asked for its id")
         found: list[Instruction] = []
-        for client in sorted(gone):
-            found += self._lose(self.members[client].route, gone[client], at)
+        for member in sorted(self.doubtful(at), key=lambda member: member.client):
+            rival = self._contenders.get(member.client)
+            reason = f"{SILENT} for {at - member.heard_at:.1f} s"
+            if rival is not None and at >= rival.decided_at:
+                reason = "it did not answer while another process asked for its id"
+            found += self._lose(member.route, reason, at)
         return found
 
     def next_wakeup(self) -> float | None:
         """Return when the next `tick` is due."""
-        times = [member.heard_at + self.silence_s for member in self.members.values()]
+        times = [self._silent_at(member) for member in self.members.values() if not self._is_watched(member.client)]
         times += [rival.decided_at for rival in self._contenders.values()]
         return min(times, default=None)
+
+    def _silent_at(self, member: Member) -> float:
+        return member.heard_at + self.silence_s
+
+    def _put_off(self, client: str, since: float) -> None:
+        rival = self._contenders.get(client)
+        if rival is not None:
+            decided_at = max(rival.decided_at, since + PROBE_S)
+            self._contenders[client] = msgspec.structs.replace(rival, decided_at=decided_at)
 
     def _admit(self, client: str, route: bytes, incarnation: int, at: float) -> Admit:
         self._forget(client)

@@ -101,9 +101,11 @@ class Service:
             on_ended=self._on_ended,
         )
         with contextlib.closing(self._door):
-            events = Events(came=self._on_came, gone=self._on_gone, turned_away=self._turned_away.add)
+            events = Events(
+                came=self._on_came, gone=self._on_gone, turned_away=self._turned_away.add, is_watched=self._is_watched
+            )
             idle_s = self.config.service.idle_heartbeat_s
-            self.foyer = Foyer(idle_s, self._door.send, self._quiet_s, events)
+            self.foyer = Foyer(idle_s, self._door.send, self._door.counters, events)
             await self._desk.open()
             await self._spare.prepare()
             self._take_up()
@@ -377,11 +379,9 @@ class Service:
         told = encode(Standby(self.config.service.idle_heartbeat_s, run_id))
         return not guest.stays or self.foyer.send(guest.client, told, self._loop.time())
 
-    def _quiet_s(self, route: bytes) -> float | None:
-        """Return for how long nothing has come in on a connection; of a client that a run has, the run judges that."""
-        guest = self.foyer.guest_at(route)
-        is_judged = guest is not None and any(hosted.has(guest) for hosted in self.hosted.values())
-        return 0.0 if is_judged else self._door.quiet_s(route)
+    def _is_watched(self, client: str) -> bool:
+        """Say whether a run has a client, which then hears by its own heartbeat when that one is silent."""
+        return any(hosted.has(client) for hosted in self.hosted.values())
 
     def _run_of(self, guest: Guest) -> Hosted | None:
         return next((hosted for hosted in self.hosted.values() if guest.client in hosted.clients), None)

@@ -115,10 +115,6 @@ class Passage:
             num_retransmits=counters.num_retransmits - before.num_retransmits,
         )
 
-    def quiet_s(self, route: bytes) -> float | None:
-        """Return what the door knows."""
-        return self._door.quiet_s(route)
-
     def send(self, route: bytes, frames: Frames) -> bool:
         """Send by the door."""
         return self._door.send(route, frames)
@@ -263,9 +259,9 @@ class Hosted:
         """Take note of what the connection of one of its clients came to."""
         self._passage.ended(route, counters)
 
-    def has(self, guest: Guest) -> bool:
+    def has(self, client: str) -> bool:
         """Say whether a client is connected to it: it hears when that one is silent."""
-        return self._coordinator.lobby.has(guest.client)
+        return self._coordinator.lobby.has(client)
 
     def miss(self, guest: Guest, reason: str) -> None:
         """Take note that a client's connection is no more."""

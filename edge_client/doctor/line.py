@@ -18,6 +18,12 @@ from wire.version import PROTOCOL_VERSION
 MAX_BYTES = 1 << 20
 """Longer than any echo."""
 
+QUIET_S = 5.0
+"""An echo is waited for until nothing has moved on the connection for so long."""
+
+ECHO_S = 60.0
+"""How long an echo may take, whatever moves."""
+
 
 class UnansweredError(Exception):
     """A sounding that got no echo; `end` says how the connection ended, None if it did not."""
@@ -25,6 +31,10 @@ class UnansweredError(Exception):
     def __init__(self, reason: str, end: LinkEnd | None = None) -> None:
         super().__init__(reason)
         self.end = end
+
+
+class SilentError(UnansweredError):
+    """Nothing was heard of a sounding, though the connection stands."""
 
 
 class Heard(NamedTuple):
@@ -49,26 +59,33 @@ class Line:
         """End the connection."""
         self._dealer.close()
 
-    async def sound(self, packed: Packed, within_s: float, returns: bool = False, times: int = 1) -> Heard:
+    async def sound(self, packed: Packed, returns: bool = False, times: int = 1) -> Heard:
         """Send a sounding, or so many behind each other, and return what was heard of the last.
 
         Raises:
-            UnansweredError: the connection ended, or nothing was heard in time.
+            UnansweredError: the connection ended.
+            SilentError: it stands, but nothing was heard in time.
         """
         version = (PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor)
         began, began_at = time.perf_counter(), time.time()
         for _ in range(times):
             self._number += 1
             self._dealer.send(encode(Sounding(version, self._number, returns), packed))
-        try:
-            echo = await asyncio.wait_for(self._heard, within_s)
-        except asyncio.TimeoutError:
-            raise UnansweredError(f"no echo within {within_s:g} s") from None
+        echo = await self._outcome(began + ECHO_S)
         took_s = time.perf_counter() - began
         if isinstance(echo, UnansweredError):
             raise echo
         self._heard = asyncio.get_running_loop().create_future()
         return Heard(echo, took_s, echo.clock_s - (began_at + took_s / 2))
+
+    async def _outcome(self, until: float) -> Echo | UnansweredError:
+        """Wait for what is heard, no longer than `until` and no longer than anything moves."""
+        wait_s = QUIET_S
+        while not self._heard.done() and wait_s > 0 and time.perf_counter() < until:
+            await asyncio.wait([self._heard], timeout=wait_s)
+            quiet_s = self._dealer.quiet_s()
+            wait_s = QUIET_S - quiet_s if quiet_s is not None else until - time.perf_counter()
+        return self._heard.result() if self._heard.done() else SilentError("no echo in time")
 
     def _on_message(self, parts: Parts) -> None:
         try:

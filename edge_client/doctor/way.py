@@ -15,12 +15,12 @@ from collections.abc import AsyncIterator
 import numpy as np
 
 from edge_client.doctor.finding import Finding
-from edge_client.doctor.line import Heard, Line, UnansweredError
+from edge_client.doctor.line import Heard, Line, SilentError, UnansweredError
 from edge_client.keys import Keys
 from models.settings import is_loopback, split_address
 from wire.encoding import Packed, pack
 from wire.exit_codes import ExitCode
-from wire.limits import MAX_SOUNDING_BYTES
+from wire.limits import MAX_SOUNDING_BYTES, SOUNDINGS_PER_MINUTE
 from wire.messages import Echo
 from wire.payload import Payload, Tensor
 from wire.sockets.endpoint import Context
@@ -29,20 +29,22 @@ from wire.sockets.names import look_up
 from wire.sockets.zeromq import LinkEnd, mismatch
 from wire.version import PROTOCOL_VERSION
 
-CONNECT_S, ECHO_S = 5.0, 10.0
-"""How long a connection may take, and the echo of a short sounding."""
+CONNECT_S = 5.0
+"""How long a connection may take."""
 
 NUM_SOUNDINGS = 5
 """Short ones, of which the median is the round-trip time."""
 
-NUM_LONG = 8
-"""Long ones behind each other, which tell the bandwidth."""
+NUM_LONG = 4
+"""Long ones behind each other, which tell the bandwidth: so few that all of this can be done again within a minute."""
 
 LONG_BYTES = MAX_SOUNDING_BYTES - 256
 """The payload of a long one, which has a header as well."""
 
-ENOUGH_S, LONG_S = 0.5, 60.0
-"""From when on a long one tells enough by itself, and how long it may take."""
+ENOUGH_S = 0.5
+"""From when on a long one tells enough by itself."""
+
+LIMITED = f"a coordinator answers {SOUNDINGS_PER_MINUTE} soundings of a client in a minute"
 
 MAX_SKEW_S = 2.0
 """Clocks that are further apart make logs and expiry dates hard to read."""
@@ -79,12 +81,13 @@ async def _name(address: str) -> Finding:
 
 async def _port(address: str) -> Finding:
     host, port = split_address(address) or ("", 0)
-    began = time.perf_counter()
     try:
-        _, writer = await asyncio.wait_for(asyncio.open_connection(host, port), CONNECT_S)
+        first, *_ = await look_up(host)  # the one that ZeroMQ connects to
+        began = time.perf_counter()
+        _, writer = await asyncio.wait_for(asyncio.open_connection(first, port), CONNECT_S)
     except (OSError, asyncio.TimeoutError) as error:
-        number = getattr(error, "errno", None)
-        why = os.strerror(number) if number else str(error) or f"no answer within {CONNECT_S:g} s"
+        number = getattr(error, "errno", None) or 0
+        why = os.strerror(number) if number > 0 else str(error) or f"no answer within {CONNECT_S:g} s"
         where = "127.0.0.1" if is_loopback(host) else "0.0.0.0"
         start = f"start `coordinator serve` there, with [transport] bind = '{where}:{port}'"
         advice = f"{start}, and let TCP port {port} through its firewall"
@@ -111,14 +114,18 @@ async def _greeting(address: str, wanted: str) -> Finding:
 async def _soundings(address: str, keys: Keys | None, client: str) -> AsyncIterator[Finding]:
     context = Context(io_threads=1)
     line = Line(context, address, keys)
+    is_let_in = False
     try:
-        first = await line.sound(_filler(0), ECHO_S)
+        first = await line.sound(_filler(0))
+        is_let_in = True
         yield _enrolment(first.echo, client)
-        heard = [await line.sound(_filler(0), ECHO_S) for _ in range(NUM_SOUNDINGS)]
+        heard = [await line.sound(_filler(0)) for _ in range(NUM_SOUNDINGS)]
         yield _clock(min(heard, key=lambda each: each.took_s))
         round_trip_s = statistics.median(each.took_s for each in heard)
         yield Finding("round trip", f"{round_trip_s * 1000:.1f} ms", figures={"round_trip_s": round_trip_s})
         yield await _bandwidth(line, round_trip_s)
+    except SilentError as error:
+        yield _limited() if is_let_in else _unanswered(error)
     except UnansweredError as error:
         yield _unanswered(error)
     finally:
@@ -148,8 +155,14 @@ def _unanswered(error: UnansweredError) -> Finding:
         advice = "set [coordinator] public_key to what `coordinator keys init` prints there, if that is another one; "
         advice += "if it is not, a network in between cuts connections: try again"
         return Finding("enrolment", told, advice, ExitCode.REFUSED)
-    advice = "look at the coordinator's log; one that speaks a protocol older than 1.3 cannot be measured"
+    advice = f"if this was called several times within a minute, wait for one: {LIMITED}; if not, look at the "
+    advice += "coordinator's log; one that speaks a protocol older than 1.3 cannot be measured"
     return Finding("soundings", str(error), advice, ExitCode.BAD_CONFIG)
+
+
+def _limited() -> Finding:
+    """Tell of a coordinator that answered first and then no more: it lets this device in all the same."""
+    return Finding("soundings", f"asked too often within this minute: {LIMITED}", "wait a minute and call this again")
 
 
 def _clock(heard: Heard) -> Finding:
@@ -171,7 +184,7 @@ async def _bandwidth(line: Line, round_trip_s: float) -> Finding:
 async def _rate(line: Line, returns: bool, round_trip_s: float) -> float | None:
     """Return bytes per second, by one long sounding where that takes its time; None if many are as quick as none."""
     for times in (1, NUM_LONG):
-        heard = await line.sound(_filler(LONG_BYTES), LONG_S, returns, times)
+        heard = await line.sound(_filler(LONG_BYTES), returns, times)
         took_s = heard.took_s - round_trip_s
         if took_s > ENOUGH_S:
             break

@@ -19,7 +19,7 @@ QUIET_S = 10.0
 FLOOD_S = 30.0
 NUM_HALF_OPEN = 500
 HALF_OPEN_PER_BURST = 1
-"""So many are opened anew with each burst, as they are ended after a handshake's time: 50 a second for 10 s."""
+"""So many are opened anew with each burst, 50 a second: each is held for 10 s, less than a handshake may take."""
 JUNK_PER_S = 10_000
 BURST = 200
 """Junk messages on one connection."""

@@ -104,6 +104,21 @@ def test_a_slow_link_is_no_dead_one(pairs: PairsRun, feature_dim: int) -> None:
 
 
 @pytest.mark.chaos
+def test_a_client_keeps_its_id_while_a_long_update_holds_up_its_answer(pairs: PairsRun) -> None:
+    pairs.configure(model={"feature_dim": 100_000}, run={"num_rounds": 1}, transport={"heartbeat_s": 1.5})
+    with slow_loopback("1mbit"):
+        coordinator, clients = pairs.serve_all(*range(NUM_CLIENTS))
+        until(lambda: any((pairs.folder / "state" / FIRST).rglob("uplink-0*")), "the first update is on its way")
+        second = pairs.client(0, coordinator.address, name="second", client={"dir": str(pairs.folder / "elsewhere")})
+        assert second.wait(60.0) == ExitCode.REFUSED
+        assert "duplicate_client" in second.said
+        assert coordinator.wait(60.0) == ExitCode.FINISHED, coordinator.said
+        assert [client.wait() for client in clients] == [ExitCode.FINISHED] * NUM_CLIENTS
+    assert f"{FIRST} is gone" not in coordinator.said
+    assert coordinator.summary["global_hash"] == pairs.undisturbed_hashes()
+
+
+@pytest.mark.chaos
 def test_messages_that_take_longer_than_a_deadline_are_waited_for_below_the_quorum(pairs: PairsRun) -> None:
     """The updates, and the second exchange's tasks, take some ten seconds, in which no trainer reports progress."""
     rules = {"deadline_s": 3.0, "min_clients": NUM_CLIENTS, "max_failed_rounds": 1}

@@ -16,6 +16,7 @@ from models.spec import DataConfig, EvaluationConfig, ModelConfig, RunSpec, Trai
 from wire.encoding import Frames, decode, pack
 from wire.messages import Hello, Message, Ready, Refusal, Welcome
 from wire.payload import Payload
+from wire.sockets.tcp import Counters
 from wire.version import PROTOCOL_VERSION
 
 RUN = 7
@@ -36,6 +37,11 @@ SPEC = RunSpec(
 OURS = (PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor)
 MASKS = Constant("masks", "digest-masks", pack(Payload.of_state({"kept": np.arange(3, dtype=np.int64)})))
 ETF = Constant("etf", "digest-etf", pack(Payload.of_state({"frame": np.ones(2, np.float32)})))
+
+
+def quiet(for_s: float, unsent_bytes: int = 0) -> Counters:
+    """Return the counts of a connection on which nothing has come in for so long."""
+    return Counters(0, 0, 0, 0.01, 0, unsent_bytes, for_s)
 
 
 def ready(**changes: Any) -> Ready:
@@ -86,10 +92,10 @@ class Hall:
         self.turned_away: list[tuple[str, str]] = []
         self.sent: list[tuple[bytes, Message]] = []
         self.cut: set[bytes] = set()
-        self.quiet_s: dict[bytes, float] = {}
+        self.counters: dict[bytes, Counters] = {}
         self.left_out = dict(left_out or {})
         self.at = 0.0
-        self.lobby = Lobby(SPEC, method, welcome, announced or {}, self.left_out, self._send, self.quiet_s.get, events)
+        self.lobby = Lobby(SPEC, method, welcome, announced or {}, self.left_out, self._send, self.counters.get, events)
         if is_open:
             self.lobby.open(constants)
 

@@ -70,9 +70,6 @@ class Clients:
         self._on_arrival = on_arrival
         return self
 
-    def quiet_s(self, route: bytes) -> float | None:
-        return None
-
     def counters(self, route: bytes) -> Counters | None:
         return Counters(0, self.received_bytes.get(route, 0), 0, 0.0, 0, 0, 0.0)
 

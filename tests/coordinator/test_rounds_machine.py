@@ -235,7 +235,7 @@ class RoundsMachine(RuleBasedStateMachine):
             self.misfits.discard(instruction.client)
         elif isinstance(instruction, events.SendTask):
             assert instruction.client in self.rounds.cohort & self.rounds.ready
-            assert instruction.client not in self.accepted.get(where, ())
+            assert instruction.client not in self.accepted.get(where, set()) | self.misfits
         elif isinstance(instruction, events.Aggregate):
             self.check_aggregate(instruction)
             self.owe(events.Aggregated(self.at))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,11 +16,9 @@ from edge_client import session_events as session
 from edge_client.app import ClientApp
 from edge_client.config import load
 from edge_client.sensors import Found
-from tests.edge_client.session_driver import task, welcome
-from wire.encoding import encode, pack
-from wire.framing import joined
-from wire.messages import Ready, Standby
-from wire.payload import EMPTY
+from tests.edge_client.session_driver import READY, task, welcome
+from wire.encoding import encode
+from wire.messages import Message, Ping, Pong, Progress, Ready, Standby
 
 
 class Heard:
@@ -112,42 +111,45 @@ def test_a_run_that_is_left_in_a_task_is_measured_no_more(tmp_path: Path) -> Non
     assert asyncio.run(main()) == ["stop"]
 
 
-def test_an_update_is_joined_as_soon_as_a_joined_message_came_on_its_link(tmp_path: Path) -> None:
-    sent: list[list[bytes]] = []
-    to_peer = SimpleNamespace(send=lambda parts: sent.append(list(parts)), close=lambda: None)
+@pytest.mark.parametrize(
+    ("message", "may_lapse"), [(Ping(), True), (Progress(7, 1, 0, 1, 2), True), (Pong(), False), (READY, False)]
+)
+def test_what_the_coordinator_can_do_without_is_not_sent_behind_what_takes_long(
+    tmp_path: Path, message: Message, may_lapse: bool
+) -> None:
+    asked: list[bool] = []
+    to_peer = SimpleNamespace(send=lambda frames, may_lapse: asked.append(may_lapse), close=lambda: None)
 
     async def main() -> None:
         with daemon(tmp_path) as app:
-            app._dealer, app._uplink = cast("Any", to_peer), [b"header", b"buffer"]
-            came = [bytes(frame) for frame in encode(task(), pack(EMPTY))]
-            for parts in (came, joined(came, False), came):  # the first as a coordinator of 1.3 sends it
-                app._on_message(parts)
-                app._send_uplink(session.SendUplink())
-            app._open_link(session.OpenLink())
-            app._dealer = cast("Any", to_peer)
-            app._send_uplink(session.SendUplink())
+            app._connection = cast("Any", to_peer)
+            app._obey(session.Send(message))
 
     asyncio.run(main())
-    plain, other = [b"header", b"buffer"], joined([b"header", b"buffer"], False)
-    assert sent == [plain, other, other, plain]
+    assert asked == [may_lapse]
 
 
-def test_a_name_is_looked_up_no_longer_than_its_link_is_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def never(host: str) -> list[str]:
-        await asyncio.sleep(60.0)
-        return []
+def test_an_uplink_that_finds_the_queue_full_loses_the_link_as_it_is_sent_again_on_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fed: list[session.Event] = []
 
-    async def main() -> bool:
-        with daemon(tmp_path) as app:
+    async def main() -> None:
+        with (
+            socket.create_server(("127.0.0.1", 0)) as mute,
+            daemon(tmp_path, "coordinator.address={}:{}".format(*mute.getsockname())) as app,
+        ):
             app._open_link(session.OpenLink())
-            (looking,) = app._handling
-            await asyncio.sleep(0)
-            app._close_link(session.CloseLink())
-            await asyncio.wait([looking], timeout=0.01)
-            return looking.cancelled()
+            monkeypatch.setattr(app, "_feed", fed.append)
+            app._uplink = [b"header", b"buffer"]
+            for _ in range(100):
+                app._send_uplink(session.SendUplink())
+            await asyncio.sleep(0.01)
 
-    monkeypatch.setattr("edge_client.app.look_up", never)
-    assert asyncio.run(main())
+    asyncio.run(main())
+    (event,) = fed
+    assert isinstance(event, session.LinkLost)
+    assert event.reason.endswith("the queue of what is yet to be sent is full")
 
 
 def test_the_meter_hears_of_runs_and_of_connections_that_have_none(tmp_path: Path) -> None:

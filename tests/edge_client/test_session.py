@@ -60,7 +60,7 @@ def test_constants_are_passed_on_while_the_trainer_loads() -> None:
 
 
 def test_a_welcome_to_another_run_drops_all_work() -> None:
-    client = Client().hold()
+    client = Client(once=False).hold()
     client.cut()
     client.tick()
     assert client.hear(welcome(8)) == [Say("joined run run-8"), DropUplink(), Prepare(welcome(8))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edge_client.link import JOIN_S, MAX_BROKEN_OFF, NO_WELCOME, Link
+from edge_client.link import JOIN_S, MAX_BROKEN_OFF, MAX_JOIN_S, NO_WELCOME, Link
 from edge_client.reconnect import MAX_DELAY_S
 from edge_client.session import Session
 from edge_client.session_events import (
@@ -98,6 +98,35 @@ def test_a_welcome_that_does_not_come_is_not_waited_for() -> None:
     assert client.tick(JOIN_S - 0.001) == []
     text = f"{NO_WELCOME}; trying again, at most every 20 s"
     assert client.tick(JOIN_S) == [CloseLink(), Say(text)]
+
+
+def test_a_welcome_that_is_many_slow_round_trips_away_is_waited_for() -> None:
+    client = Client()
+    client.feed(Ticked)
+    for number in range(1, 7):  # to the connection, the greetings, the keys and the welcome
+        client.session.handle(Moved(1.6 * number))
+        client.tick(1.6 * number + 1.5)
+        assert client.session.link is Link.JOINING
+    assert Prepare(welcome()) in client.hear(welcome())
+
+
+def test_a_welcome_is_missed_when_nothing_moves_any_more() -> None:
+    client = Client()
+    client.feed(Ticked)
+    client.session.handle(Moved(1.6))
+    assert client.session.next_wakeup() == 1.6 + JOIN_S
+    assert CloseLink() in client.tick()
+
+
+def test_a_welcome_is_not_waited_for_for_ever_whatever_moves() -> None:
+    client = Client()
+    client.feed(Ticked)
+    while client.current_link() is Link.JOINING:
+        due = client.session.next_wakeup()
+        assert due is not None
+        client.session.handle(Moved(due))
+        client.tick(due)
+    assert client.at == MAX_JOIN_S
 
 
 def test_a_coordinator_in_the_middle_of_a_long_message_is_not_silent() -> None:
@@ -264,4 +293,4 @@ def test_nor_where_it_has_in_an_earlier_life() -> None:
 
 
 def test_a_client_gives_up_a_slow_handshake_before_the_coordinator_breaks_it_off() -> None:
-    assert JOIN_S * 1000 < HANDSHAKE_MS
+    assert JOIN_S < MAX_JOIN_S < HANDSHAKE_MS / 1000

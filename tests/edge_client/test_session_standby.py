@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edge_client.link import Link
-from edge_client.session import OF_ONE_RUN
+from edge_client.refusals import OF_ONE_RUN
 from edge_client.session_events import (
     CloseLink,
     DropUplink,
@@ -22,7 +22,7 @@ from edge_client.session_events import (
 from edge_client.waiting import Work
 from tests.edge_client.session_driver import HEARTBEAT_S, READY, RUN, Client, exit_code, refusal, task, welcome
 from wire.exit_codes import ExitCode
-from wire.messages import Decline, Finish, Goodbye, Ping, RefusalCode, Standby
+from wire.messages import Decline, Finish, Goodbye, Ping, RefusalCode, Standby, Welcome
 
 IDLE_S = 15.0
 LEFT: list[Instruction] = [DropUplink(), EndTrainer()]
@@ -136,6 +136,28 @@ def test_any_other_permanent_refusal_ends_the_client(code: str) -> None:
 def test_once_a_run_that_is_over_or_declined_ends_the_client() -> None:
     assert exit_code(at_work(once=True).hear(Finish(RUN, "finished"))) == ExitCode.FINISHED
     assert at_work(once=True).feed(TrainerFailed, "why", ExitCode.FAILED) == [Exit(ExitCode.FAILED, "why")]
+
+
+@pytest.mark.parametrize("told", [Standby(IDLE_S, "run-8"), welcome(8)])
+@pytest.mark.parametrize("between", [[], [Standby(IDLE_S)]])
+def test_once_a_client_that_missed_the_end_of_its_run_takes_part_in_no_other(
+    told: Standby | Welcome, between: list[Standby]
+) -> None:
+    client = at_work(once=True)
+    client.cut()
+    client.tick()
+    for message in between:  # a service that was killed may yet go on with the run
+        assert client.hear(message) == [*LEFT, WAITING]
+    reason = f"run run-{RUN} is over, as there is another one; how it ended is not known here"
+    assert client.hear(told) == [Exit(ExitCode.INTERRUPTED, reason)]
+
+
+def test_once_a_client_goes_on_with_its_run_after_a_coordinator_that_had_yet_to_take_it_up() -> None:
+    client = at_work(once=True)
+    client.cut()
+    client.tick()
+    client.hear(Standby(IDLE_S))
+    assert Prepare(welcome()) in client.hear(welcome())
 
 
 def test_a_coordinator_of_one_run_ends_what_was_promised_by_another() -> None:

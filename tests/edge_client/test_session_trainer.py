@@ -52,7 +52,7 @@ def test_a_new_task_resets_the_count_and_the_same_task_does_not() -> None:
 
 
 def test_a_new_run_resets_the_count() -> None:
-    client = Client()
+    client = Client(once=False)
     client.join()
     for _ in range(MAX_TRAINER_RESTARTS):
         die(client)

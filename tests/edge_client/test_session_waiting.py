@@ -106,7 +106,7 @@ def test_without_a_link_people_alone_are_told() -> None:
 
 
 def test_another_run_lets_the_trainer_load_whatever_there_is_to_wait_for() -> None:
-    client = Client().work()
+    client = Client(once=False).work()
     wait_for(client, "night")
     client.cut()
     client.tick()

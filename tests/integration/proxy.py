@@ -6,14 +6,18 @@ import contextlib
 import selectors
 import socket
 import threading
+import time
+from collections import deque
 from types import TracebackType
 
 
 class Proxy:
-    """Listens as long as it is entered, and passes everything on to a target, which may be absent."""
+    """Listens as long as it is entered, and passes all on, late if so wanted, to a target, which may be absent."""
 
-    def __init__(self, target: str = "") -> None:
+    def __init__(self, target: str = "", delay_s: float = 0.0) -> None:
         self.target = target
+        self._delay_s = delay_s
+        self._late: deque[tuple[float, socket.socket, bytes]] = deque()
         self.num_connections = 0
         self.num_bytes_up = 0
         self.num_bytes_down = 0
@@ -52,6 +56,7 @@ class Proxy:
                         self._accept(selector)
                     else:
                         self._pass_on(key.fileobj, selector)
+                self._deliver()
                 if self._cut:
                     self._drop(list(self._others), selector)
                     self._muted = self._cut = False
@@ -81,11 +86,18 @@ class Proxy:
             else:
                 self.num_bytes_up += len(content)
             if content and not (self._muted and end in self._from_target):
-                self._others[end].sendall(content)
+                self._late.append((time.monotonic() + self._delay_s, self._others[end], content))
         except OSError:
             content = b""
         if not content:
             self._drop([end, self._others[end]], selector)
+
+    def _deliver(self) -> None:
+        """Send what is due; to an end that is gone nothing can be sent, and reading there will tell."""
+        while self._late and self._late[0][0] <= time.monotonic():
+            _, end, content = self._late.popleft()
+            with contextlib.suppress(OSError):
+                end.sendall(content)
 
     def _drop(self, ends: list[socket.socket], selector: selectors.BaseSelector) -> None:
         for end in ends:

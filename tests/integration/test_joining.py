@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from tests.integration.pairs_run import Counted, PairsRun
 from tests.integration.processes import until
 from tests.integration.proxy import Proxy
@@ -25,6 +27,19 @@ def test_clients_may_come_before_the_coordinator_and_say_so_once(pairs: PairsRun
         assert f"no connection to the coordinator at {proxy.address}: " in first
         assert f"joined run {coordinator.folder.name}" in second
         assert last.endswith("the run is over: finished")
+
+
+@pytest.mark.slow
+def test_a_welcome_that_is_many_slow_round_trips_away_is_waited_for(pairs: PairsRun) -> None:
+    """They go to the greetings, the keys and the hello."""
+    pairs.configure(run={"num_rounds": 1}, transport={"heartbeat_s": 5.0})
+    coordinator = pairs.serve()
+    with Proxy(coordinator.address, delay_s=0.8) as proxy:
+        clients = [pairs.client(index, proxy.address) for index in range(2)]
+        assert coordinator.wait(60.0) == ExitCode.FINISHED, coordinator.said
+        assert [client.wait() for client in clients] == [ExitCode.FINISHED] * 2
+        assert proxy.num_connections == 2
+    assert coordinator.summary["global_hash"] == pairs.undisturbed_hashes()
 
 
 def test_a_name_that_does_not_resolve_is_told_at_once(pairs: PairsRun) -> None:

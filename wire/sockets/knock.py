@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-KNOCK_S = 2.0
-"""How long an answer may take."""
+from wire.sockets.names import look_up
+
+KNOCK_S = 6.0
+"""How long an answer may take: on a slow link it is two round trips away."""
 
 _VERSIONED = b"\xff" + bytes(8) + b"\x7f\x03\x01"
 """As much of a greeting as brings forth all of theirs: with a mechanism that they do not have, they would say none."""
@@ -27,7 +29,8 @@ async def mechanism_at(address: str) -> str:
 
 
 async def _greeting(host: str, port: int) -> str:
-    reader, writer = await asyncio.open_connection(host, port)
+    first, *_ = await look_up(host)
+    reader, writer = await asyncio.open_connection(first, port)
     try:
         writer.write(_VERSIONED)
         theirs = await reader.readexactly(_GREETING_BYTES)

@@ -22,7 +22,7 @@ from wire.sockets.tcp import Counters, TcpConnection
 LINGER_MS = 500
 """How long a closing socket may still deliver what was sent last."""
 
-HANDSHAKE_MS = 10_000
+HANDSHAKE_MS = 25_000
 """How long a peer that has connected may take to become one that can speak.
 
 Longer than a client waits itself: it shall not take a coordinator that is slow for one that breaks off.
@@ -110,11 +110,6 @@ class Router(Endpoint):
         self._ended: deque[bytes] = deque(maxlen=LATE_ROUTES)
         self._monitor = Monitor(context, self._socket, _FAILURES | int(zmq.EVENT_DISCONNECTED), self._on_event)
         self._listen()
-
-    def quiet_s(self, route: bytes) -> float | None:
-        """Return for how long nothing has come in on a connection, not even a part of a message; None if unknown."""
-        counters = self.counters(route)
-        return counters.quiet_s if counters is not None else None
 
     def counters(self, route: bytes) -> Counters | None:
         """Return what the kernel has counted on a connection, None if it is gone or the system does not say."""
@@ -248,13 +243,18 @@ class Dealer(Endpoint):
         """Return what the kernel has counted on the connection, also after its end; None if it does not say."""
         return self._connection.counters() if self._connection is not None else None
 
-    def send(self, parts: Parts) -> bool:
-        """Queue for the coordinator; False if the queue is full."""
+    def send(self, parts: Parts, may_lapse: bool = False) -> None:
+        """Queue for the coordinator; a connection whose queue is full is lost.
+
+        What `may_lapse` is left out where something before it has yet to go out: it would come too late to tell much.
+        """
+        if may_lapse and self._is_behind():
+            return
         try:
             self._send(parts)
         except zmq.ZMQError:
-            return False
-        return True
+            if not may_lapse:
+                self._loop.call_soon(self._on_full)
 
     def close(self) -> None:
         """Close now; what was sent last is still delivered for LINGER_MS."""
@@ -262,19 +262,31 @@ class Dealer(Endpoint):
         self._let_go()
         super().close()
 
+    def _is_behind(self) -> bool:
+        counters = self.counters()
+        return counters is not None and counters.unsent_bytes > 0
+
+    def _on_full(self) -> None:
+        self._monitor.catch_up()  # a connection that has ended takes nothing either
+        if not self.closed:
+            self._lose("the queue of what is yet to be sent is full", LinkEnd.GONE)
+
     def _let_go(self) -> None:
         if self._connection is not None:
             self._connection.close()
 
     def _on_event(self, event: int, value: int) -> None:
-        """Report the first loss alone: the others follow from it."""
         if event == zmq.EVENT_CONNECTED:
             self._connection = TcpConnection(value)
-            return
+        else:
+            self._lose(*self._link_end(event, value))
+
+    def _lose(self, reason: str, end: LinkEnd) -> None:
+        """Report the first loss alone: the others follow from it."""
         self._let_go()
         if not self._is_lost:
             self._is_lost = True
-            self._on_lost(*self._link_end(event, value))
+            self._on_lost(reason, end)
 
     def _link_end(self, event: int, value: int) -> tuple[str, LinkEnd]:
         if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:

@@ -9,8 +9,10 @@ import pytest
 from coordinator.clients.door import Arrival
 from coordinator.clients.foyer import Events, Foyer, Guest
 from coordinator.clients.membership import PROBE_S
+from tests.coordinator.hall import quiet
 from wire.encoding import Frames, decode
-from wire.messages import Goodbye, Hello, Message, Ping, Refusal, RefusalCode
+from wire.messages import Goodbye, Hello, Message, Ping, Pong, Refusal, RefusalCode, Update
+from wire.sockets.tcp import Counters
 
 IDLE_S = 15.0
 
@@ -22,14 +24,14 @@ class Front:
         self.sent: list[tuple[bytes, Message]] = []
         self.told: list[str] = []
         self.cut: set[bytes] = set()
-        self.quiet_s: dict[bytes, float] = {}
+        self.counters: dict[bytes, Counters] = {}
         self.at = 0.0
         events = Events(
             lambda guest: self.told.append(f"{guest.client} came by {guest.arrival.route.decode()}"),
             lambda guest, reason: self.told.append(f"{guest.client} is gone: {reason}"),
             lambda code, reason: self.told.append(f"{code}: {reason}"),
         )
-        self.foyer = Foyer(IDLE_S, self._send, self.quiet_s.get, events)
+        self.foyer = Foyer(IDLE_S, self._send, self.counters.get, events)
 
     def _send(self, route: bytes, frames: Frames) -> bool:
         self.sent.append((route, decode(frames)[0]))
@@ -91,7 +93,7 @@ def test_a_second_process_of_a_live_client_is_refused() -> None:
     front.hello("a", b"1")
     front.hello("a", b"2", incarnation=2)
     assert front.sent == [(b"1", Ping())]
-    front.take(b"1", Ping())
+    front.take(b"1", Pong())
     assert refusals(front.sent) == [(b"2", RefusalCode.DUPLICATE_CLIENT, True)]
     assert front.foyer.guests["a"].hello.incarnation == 1
 
@@ -104,6 +106,52 @@ def test_a_second_process_takes_the_place_of_one_that_does_not_answer() -> None:
     front.foyer.tick(front.at)
     silent = "a is gone: it did not answer while another process asked for its id"
     assert front.told == ["a came by 1", silent, "a came by 2"]
+
+
+@pytest.mark.parametrize(
+    ("link", "goes_first"),
+    [(quiet(0.1), "a large update"), (quiet(PROBE_S + 1.0, unsent_bytes=1000), "a large downlink")],
+)
+def test_a_live_client_keeps_its_id_while_its_answer_waits_behind_a_long_message(
+    link: Counters, goes_first: str
+) -> None:
+    front = Front()
+    front.hello("a", b"1")
+    front.counters[b"1"] = link
+    for number in range(1, 5):
+        front.hello("a", b"2", incarnation=2)
+        front.at = number * PROBE_S
+        front.foyer.tick(front.at)
+    assert [message for _, message in front.sent] == [Ping()], "one that is asked again and again cannot say more"
+    front.take(b"1", Update(7, 1, 0))
+    assert front.told == ["a came by 1"], goes_first
+    front.take(b"1", Pong())
+    assert refusals(front.sent) == [(b"2", RefusalCode.DUPLICATE_CLIENT, True)]
+
+
+def test_what_comes_late_of_a_process_that_was_killed_does_not_cost_the_next_one_its_place() -> None:
+    front = Front()
+    front.hello("a", b"1")
+    front.hello("a", b"2", incarnation=2)
+    front.at = PROBE_S
+    front.take(b"1", Update(7, 1, 0))
+    front.foyer.tick(front.at)
+    assert front.told == ["a came by 1"]
+    front.at = 2 * PROBE_S
+    front.foyer.tick(front.at)
+    assert front.told[-1] == "a came by 2"
+    assert refusals(front.sent) == []
+
+
+def test_one_that_takes_nothing_more_in_keeps_its_id_only_as_long_as_it_is_not_silent() -> None:
+    front = Front()
+    front.hello("a", b"1")
+    front.hello("a", b"2", incarnation=2)
+    front.counters[b"1"] = quiet(2 * IDLE_S, unsent_bytes=1000)
+    for at in (PROBE_S, 2 * IDLE_S):
+        front.at = at
+        front.foyer.tick(at)
+    assert front.told[1:] == ["a is gone: silent for 30.0 s", "a came by 2"]
 
 
 def test_a_second_process_need_not_wait_where_the_first_has_no_connection_any_more() -> None:
@@ -146,7 +194,7 @@ def test_who_is_silent_is_gone_unless_something_moves() -> None:
     for client in ("a", "b"):
         front.hello(client, client.encode())
     front.at = 2 * IDLE_S
-    front.quiet_s[b"a"] = 1.0
+    front.counters |= {b"a": quiet(1.0), b"b": quiet(2 * IDLE_S, unsent_bytes=1000)}
     front.foyer.tick(front.at)
     assert list(front.foyer.guests) == ["a"]
     assert front.told[-1] == "b is gone: silent for 30.0 s"

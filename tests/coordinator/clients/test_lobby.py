@@ -6,7 +6,7 @@ import pytest
 
 from coordinator.clients.lobby import MAX_WAITS_CHARACTERS, WAITS_EVERY_S
 from coordinator.clients.membership import PROBE_S
-from tests.coordinator.hall import ETF, HEARTBEAT_S, MASKS, OURS, RUN, Hall, ready, refusal
+from tests.coordinator.hall import ETF, HEARTBEAT_S, MASKS, OURS, RUN, Hall, quiet, ready, refusal
 from wire.messages import Constant as ConstantMessage
 from wire.messages import Goodbye, Hello, Message, Ping, Pong, Progress, Welcome
 
@@ -176,11 +176,11 @@ def test_a_ping_is_answered_and_counts_as_a_sign_of_life() -> None:
 def test_a_client_in_the_middle_of_a_long_message_is_not_silent() -> None:
     hall = Hall()
     hall.hello("a", b"1")
-    hall.at, hall.quiet_s[b"1"] = 2 * HEARTBEAT_S, 0.5
+    hall.at, hall.counters[b"1"] = 2 * HEARTBEAT_S, quiet(0.5)
     hall.lobby.tick(hall.at)
     assert hall.lobby.clients == ["a"]
     assert hall.lobby.next_wakeup() == 4 * HEARTBEAT_S - 0.5
-    hall.at, hall.quiet_s[b"1"] = 4 * HEARTBEAT_S - 0.5, 2 * HEARTBEAT_S
+    hall.at, hall.counters[b"1"] = 4 * HEARTBEAT_S - 0.5, quiet(2 * HEARTBEAT_S)
     hall.lobby.tick(hall.at)
     assert hall.lobby.clients == []
 

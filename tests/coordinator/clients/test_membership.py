@@ -42,7 +42,7 @@ def test_the_same_process_may_say_hello_again_on_its_connection(here: Membership
 def test_a_second_live_process_is_refused_and_the_first_undisturbed(here: Membership) -> None:
     assert here.hello("a", b"2", 999, 1.0) == [Probe("a", b"1")]
     assert here.next_wakeup() == 1.0 + PROBE_S
-    assert here.heard(b"1", 1.1) == [RefuseDuplicate("a", b"2")]
+    assert here.answered(b"1", 1.1) == [RefuseDuplicate("a", b"2")]
     assert here.tick(1.0 + PROBE_S) == []
     assert (here.client_at(b"1"), here.client_at(b"2")) == ("a", None)
 
@@ -73,7 +73,7 @@ def test_a_restarted_process_is_served_at_once_when_the_older_one_leaves(here: M
 def test_what_others_say_proves_nothing_of_a_probed_client(here: Membership) -> None:
     here.hello("b", b"3", 300, 0.0)
     here.hello("a", b"2", 999, 1.0)
-    assert here.heard(b"3", 1.1) == here.heard(b"2", 1.1) == []
+    assert here.answered(b"3", 1.1) == here.answered(b"2", 1.1) == []
     assert here.tick(1.0 + PROBE_S) == [Lost("a", NO_ANSWER), Admit("a", b"2")]
 
 
@@ -86,15 +86,36 @@ def test_a_probed_client_that_reconnects_has_proven_itself(here: Membership) -> 
 
 def test_a_newcomer_that_asks_again_does_not_put_the_decision_off(here: Membership) -> None:
     here.hello("a", b"2", 999, 1.0)
-    assert here.hello("a", b"3", 999, 2.0) == [Probe("a", b"1")]
+    assert here.hello("a", b"3", 999, 2.0) == []
     assert here.tick(1.0 + PROBE_S) == [Lost("a", NO_ANSWER), Admit("a", b"3")]
 
 
 def test_a_process_that_was_restarted_twice_is_served_as_its_latest_self(here: Membership) -> None:
     here.hello("a", b"2", 888, 1.0)
-    assert here.hello("a", b"3", 999, 2.0) == [Probe("a", b"1")]
+    assert here.hello("a", b"3", 999, 2.0) == []
     assert here.tick(1.0 + PROBE_S) == [Lost("a", NO_ANSWER), Admit("a", b"3")]
     assert here.members["a"].incarnation == 999
+
+
+def test_while_anything_comes_of_a_probed_client_the_decision_is_put_off(here: Membership) -> None:
+    here.hello("a", b"2", 999, 1.0)
+    here.heard(b"1", 2.5)
+    assert here.tick(1.0 + PROBE_S) == []
+    assert here.next_wakeup() == 2.5 + PROBE_S
+    assert here.tick(2.5 + PROBE_S) == [Lost("a", NO_ANSWER), Admit("a", b"2")]
+
+
+def test_a_probe_that_has_yet_to_go_out_need_not_be_answered(here: Membership) -> None:
+    here.hello("a", b"2", 999, 1.0)
+    here.still_sending(b"1", 1.0 + PROBE_S)
+    assert here.tick(1.0 + PROBE_S) == []
+    assert here.answered(b"1", 4.0) == [RefuseDuplicate("a", b"2")]
+
+
+def test_what_came_before_the_probe_puts_nothing_off(here: Membership) -> None:
+    here.hello("a", b"2", 999, 1.0)
+    here.heard(b"1", 0.5)
+    assert here.doubtful(1.0 + PROBE_S) == [here.members["a"]]
 
 
 # Silence
@@ -108,7 +129,7 @@ def test_a_member_is_lost_after_two_silent_heartbeats(here: Membership) -> None:
 
 
 def test_whatever_comes_keeps_a_member(here: Membership) -> None:
-    assert here.heard(b"1", 9.0) == []
+    here.heard(b"1", 9.0)
     assert here.tick(SILENCE_S) == []
     assert here.next_wakeup() == 9.0 + SILENCE_S
 
@@ -147,7 +168,9 @@ def test_a_member_that_leaves_or_cannot_be_reached_is_lost(here: Membership) -> 
 
 def test_nothing_follows_from_a_route_that_nobody_holds(here: Membership) -> None:
     assert here.client_at(b"9") is None
-    assert here.heard(b"9", 1.0) == here.goodbye(b"9", "", 1.0) == here.unreachable(b"9", 1.0) == []
+    here.heard(b"9", 1.0)
+    here.still_sending(b"9", 1.0)
+    assert here.answered(b"9", 1.0) == here.goodbye(b"9", "", 1.0) == here.unreachable(b"9", 1.0) == []
 
 
 def test_a_connection_speaks_for_one_client(here: Membership) -> None:

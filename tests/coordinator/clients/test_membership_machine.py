@@ -55,25 +55,39 @@ class MembershipMachine(RuleBasedStateMachine):
     def hello(self, client: str, route: bytes, incarnation: int) -> None:
         found = self.here.hello(client, route, incarnation, self.at)
         self.askers = {id: asker for id, asker in self.askers.items() if asker.route != route or id == client}
-        self.take(found[:-1], may_lose=lambda other: other != client and self.holders[other].route == route)
+        answers = [each for each in found if isinstance(each, Admit | Probe) and each.client == client]
+        others = [each for each in found if each not in answers]
+        self.take(others, may_lose=lambda other: other != client and self.holders[other].route == route)
         holder = self.holders.get(client)
         if holder is None or holder.incarnation == incarnation:
-            assert found[-1] == Admit(client, route)
+            assert answers == [Admit(client, route)]
             assert client not in self.askers
             self.holders[client] = Holder(route, incarnation, self.at)
         else:
-            assert found[-1] == Probe(client, holder.route)
-            since = self.askers[client].since if client in self.askers else self.at
+            is_probed = client in self.askers
+            assert answers == ([] if is_probed else [Probe(client, holder.route)])
+            since = self.askers[client].since if is_probed else self.at
             self.askers[client] = Asker(route, incarnation, since)
 
+    @rule(route=routes, ago_s=st.sampled_from([0.0, 0.5, PROBE_S]))
+    def hear(self, route: bytes, ago_s: float) -> None:
+        """Something else came, now or a little earlier: nobody loses a place by it, nor gets one yet."""
+        self.note_movement(route, self.at - ago_s)
+        self.here.heard(route, self.at - ago_s)
+
     @rule(route=routes)
-    def hear(self, route: bytes) -> None:
-        """Something else comes: its sender lives, and nobody loses a place by it."""
+    def answer(self, route: bytes) -> None:
+        """Its sender lives."""
+        self.note_movement(route, self.at)
         client = self.here.client_at(route)
-        if client is not None:
-            self.holders[client].proven_at = self.at
-        self.take(self.here.heard(route, self.at), may_lose=lambda other: False)
+        self.take(self.here.answered(route, self.at), may_lose=lambda other: False)
         assert client not in self.askers
+
+    @rule(route=routes)
+    def still_send(self, route: bytes) -> None:
+        """What was sent there has yet to go out."""
+        self.put_off(route, self.at)
+        self.here.still_sending(route, self.at)
 
     @rule(route=routes)
     def cannot_reach(self, route: bytes) -> None:
@@ -109,11 +123,22 @@ class MembershipMachine(RuleBasedStateMachine):
         assert self.here.next_wakeup() == min(times, default=None)
 
     def did_not_answer(self, client: str) -> bool:
-        """Whether this holder may be given up: silent for too long, or not heard from since it was asked."""
+        """Whether this holder may be given up: silent for too long, or for a while since it was asked."""
         proven_at, asker = self.holders[client].proven_at, self.askers.get(client)
         if self.at >= proven_at + SILENCE_S:
             return True
         return asker is not None and self.at >= asker.since + PROBE_S and proven_at <= asker.since
+
+    def note_movement(self, route: bytes, at: float) -> None:
+        client = self.here.client_at(route)
+        if client is not None:
+            self.holders[client].proven_at = max(self.holders[client].proven_at, at)
+            self.put_off(route, at)
+
+    def put_off(self, route: bytes, since: float) -> None:
+        asker = self.askers.get(self.here.client_at(route) or "")
+        if asker is not None:
+            asker.since = max(asker.since, since)
 
     def take(self, found: Sequence[Instruction], may_lose: Callable[[str], bool]) -> None:
         """Account for instructions, and check that a place changes hands only after its holder was lost."""

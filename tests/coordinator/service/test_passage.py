@@ -21,9 +21,6 @@ class SharedDoor:
         self.sent: list[tuple[bytes, Frames]] = []
         self.counted = Counters(100, 10, 1, 0.01, 100, 0, 0.0)
 
-    def quiet_s(self, route: bytes) -> float | None:
-        return 3.0
-
     def send(self, route: bytes, frames: Frames) -> bool:
         self.sent.append((route, frames))
         return True
@@ -68,7 +65,7 @@ def test_it_sends_by_the_door() -> None:
     door = SharedDoor()
     port = opened(Passage(door))
     assert port.send(b"1", [b"x"])
-    assert (door.sent, port.quiet_s(b"1"), port.address) == ([(b"1", [b"x"])], 3.0, door.address)
+    assert (door.sent, port.address) == ([(b"1", [b"x"])], door.address)
 
 
 def test_it_counts_what_a_connection_comes_to_while_its_client_is_in_the_run() -> None:

@@ -7,6 +7,7 @@ import contextlib
 import socket
 
 import pytest
+import zmq
 
 from coordinator.clients.door import Arrival, Door
 from coordinator.clients.enrolment import Enrolment
@@ -14,14 +15,17 @@ from coordinator.clients.keys import Keys as CoordinatorKeys
 from coordinator.clients.soundings import Soundings
 from coordinator.clients.turned_away import TurnedAway
 from coordinator.config import TransportSection
-from edge_client.doctor import way
+from edge_client.doctor import line, way
 from edge_client.doctor.finding import Finding, exit_code
-from edge_client.doctor.line import Heard, Line
-from edge_client.doctor.way import examine_way
+from edge_client.doctor.line import Heard, Line, SilentError
+from edge_client.doctor.way import NUM_LONG, NUM_SOUNDINGS, examine_way
 from edge_client.keys import Keys
-from wire.encoding import Packed
+from wire.encoding import Packed, pack
 from wire.exit_codes import ExitCode
+from wire.limits import SOUNDINGS_PER_MINUTE
 from wire.messages import Echo
+from wire.payload import EMPTY
+from wire.sockets.endpoint import Context
 from wire.sockets.keys import KeyPair, make_pair
 
 COORDINATOR, ENROLLED, STRANGER = make_pair(), make_pair(), make_pair()
@@ -36,7 +40,11 @@ async def walked(address: str, keys: Keys | None = OURS, client: str = "a", know
 
 
 def examined(
-    keys: Keys | None = OURS, client: str = "a", knows: bool = True, own: KeyPair | None = COORDINATOR
+    keys: Keys | None = OURS,
+    client: str = "a",
+    knows: bool = True,
+    own: KeyPair | None = COORDINATOR,
+    name: str = "127.0.0.1",
 ) -> list[Finding]:
     """Walk to a door that knows one key, that of client `a`; it must hear of no arrival."""
     arrivals: list[Arrival] = []
@@ -48,7 +56,7 @@ def examined(
             TRANSPORT, theirs, arrivals.append, lambda route, reason: None, turned_away, lambda route, counters: None
         )
         try:
-            return await walked(door.address, keys, client, knows)
+            return await walked(door.address.replace("127.0.0.1", name), keys, client, knows)
         finally:
             door.close()
 
@@ -107,24 +115,70 @@ class SlowLine(Line):
         self._bytes_per_s = bytes_per_s
         self.num_sent: list[int] = []
 
-    async def sound(self, packed: Packed, within_s: float, returns: bool = False, times: int = 1) -> Heard:
+    async def sound(self, packed: Packed, returns: bool = False, times: int = 1) -> Heard:
         self.num_sent.append(times)
         return Heard(Echo((1, 3), 1, "a", 0.0), 0.25 + times * len(packed.buffer) / self._bytes_per_s, 0.0)
 
 
-@pytest.mark.parametrize(("bytes_per_s", "num_sent"), [(6e4, [1]), (6e6, [1, 8])])
+@pytest.mark.parametrize(("bytes_per_s", "num_sent"), [(6e4, [1]), (6e6, [1, NUM_LONG])])
 def test_one_long_sounding_does_for_a_slow_link(bytes_per_s: float, num_sent: list[int]) -> None:
-    line = SlowLine(bytes_per_s)
-    rate = asyncio.run(way._rate(line, False, 0.25))
+    link = SlowLine(bytes_per_s)
+    rate = asyncio.run(way._rate(link, False, 0.25))
     assert rate == pytest.approx(bytes_per_s)
-    assert line.num_sent == num_sent
+    assert link.num_sent == num_sent
 
 
 def test_a_coordinator_that_does_not_echo_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(way, "ECHO_S", 0.05)
+    monkeypatch.setattr(line, "QUIET_S", 0.05)
     monkeypatch.setattr(Soundings, "echo", lambda *_: [])
     last = examined()[-1]
-    assert (last.name, last.code, last.told) == ("soundings", ExitCode.BAD_CONFIG, "no echo within 0.05 s")
+    assert (last.name, last.code, last.told) == ("soundings", ExitCode.BAD_CONFIG, "no echo in time")
+
+
+@pytest.mark.parametrize("num_answered", [1, NUM_SOUNDINGS, NUM_SOUNDINGS + 2])
+def test_one_that_echoes_no_more_was_asked_too_often_and_lets_the_device_in(
+    monkeypatch: pytest.MonkeyPatch, num_answered: int
+) -> None:
+    monkeypatch.setattr(line, "QUIET_S", 0.05)
+    monkeypatch.setattr("coordinator.clients.soundings.SOUNDINGS_PER_MINUTE", num_answered)
+    findings = examined()
+    assert findings[-1].told.startswith("asked too often within this minute")
+    assert findings[-1].advice == "wait a minute and call this again"
+    assert exit_code(findings) == ExitCode.FINISHED
+    assert [finding.name for finding in findings] == [*ALL[: len(findings) - 1], "soundings"]
+
+
+def test_it_can_be_called_four_times_within_a_minute() -> None:
+    assert 4 * (1 + NUM_SOUNDINGS + 2 * (1 + NUM_LONG)) <= SOUNDINGS_PER_MINUTE
+
+
+def test_an_echo_is_waited_for_as_long_as_anything_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line, "QUIET_S", 0.02)
+    quiet_s = [0.0, 0.0, 0.005, 0.02]
+
+    async def main() -> None:
+        context: Context = zmq.Context(io_threads=1)
+        with socket.create_server(("127.0.0.1", 0)) as mute:
+            link = Line(context, "{}:{}".format(*mute.getsockname()), None)
+            monkeypatch.setattr(link._dealer, "quiet_s", lambda: quiet_s.pop(0))
+            with pytest.raises(SilentError):
+                await link.sound(pack(EMPTY))
+            link.close()
+        context.destroy(linger=0)
+
+    asyncio.run(main())
+    assert quiet_s == []
+
+
+def test_name_and_port_and_greeting_are_those_of_the_address_that_zeromq_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def found(host: str, port: object, family: int, *_: object) -> list[tuple[int, int, int, str, tuple[str, int]]]:
+        assert family == socket.AF_INET
+        return [(family, socket.SOCK_STREAM, 6, "", (address, 0)) for address in ("127.0.0.1", "127.0.0.2")]
+
+    monkeypatch.setattr(socket, "getaddrinfo", found)
+    findings = examined(knows=False, name="server")
+    assert [(finding.name, finding.level) for finding in findings] == [(name, "ok") for name in ALL[:3]]
+    assert findings[0].told == "server is 127.0.0.1, 127.0.0.2"
 
 
 def test_a_name_that_does_not_resolve_is_the_last_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

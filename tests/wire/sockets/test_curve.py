@@ -253,6 +253,23 @@ def test_a_knock_tells_a_port_that_encrypts_from_nobody(context: Context) -> Non
     run(context, main)
 
 
+def test_a_knock_goes_to_the_address_that_zeromq_takes_by_no_thread_that_an_end_would_wait_for(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found(host: str, port: object, family: int, *_: object) -> list[tuple[int, int, int, str, tuple[str, int]]]:
+        assert (host, family) == ("server", socket.AF_INET)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 0))]
+
+    async def main(port: Port) -> None:
+        monkeypatch.setattr(socket, "getaddrinfo", found)
+        monkeypatch.setattr(
+            asyncio.get_running_loop(), "run_in_executor", lambda *_: pytest.fail("a thread to wait for")
+        )
+        assert await mechanism_at(f"server:{port.router.address.rpartition(':')[2]}") == "CURVE"
+
+    run(context, main)
+
+
 def test_a_knock_tells_a_port_that_does_not_encrypt(context: Context) -> None:
     async def main(port: Port) -> None:
         assert await mechanism_at(port.router.address) == "NULL"

@@ -4,122 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Coroutine
-from typing import TypeVar
+import time
 
 import pytest
-import zmq
 
+from tests.wire.sockets.bench import LIMIT, Bench, Frames, until
 from wire.framing import MAX_ADDED_BYTES
 from wire.limits import MAX_PARTS
-from wire.sockets.endpoint import Context, Parts
+from wire.sockets.endpoint import Parts
 from wire.sockets.tcp import Counters
-from wire.sockets.zeromq import ANYONE, AddressInUseError, Dealer, LinkEnd, Router
-
-WAIT_S = 10.0
-
-LIMIT = 1 << 20
-
-Frames = list[bytes]
-
-
-class Hub:
-    """A router, the dealers that a test asks for, and all that came to either."""
-
-    def __init__(self, bench: Bench, address: str) -> None:
-        self.came: list[tuple[bytes, Frames]] = []
-        self.answers: list[Frames] = []
-        self.lost: list[str] = []
-        self.echoes = False
-        self.chokes_on: bytes | None = None
-        self._bench = bench
-        self.failed: list[str] = []
-        self.ended: dict[bytes, Counters | None] = {}
-        self.router = bench.keep(Router(bench.context, address, LIMIT, self._take, self._take_failure, self._take_end))
-
-    def dealer(self, address: str = "") -> Dealer:
-        """Connect to the router, or elsewhere."""
-        address = address or self.router.address
-        return self._bench.keep(Dealer(self._bench.context, address, LIMIT, self._take_answer, self._take_loss))
-
-    async def route_of(self, dealer: Dealer) -> bytes:
-        """Have a dealer say something, and return the route that it came by."""
-        before = len(self.came)
-        assert dealer.send([b"hello"])
-        await until(lambda: len(self.came) > before)
-        return self.came[-1][0]
-
-    def _take_loss(self, reason: str, end: LinkEnd) -> None:
-        assert end is LinkEnd.GONE
-        self.lost.append(reason)
-
-    def _take_failure(self, kind: str, text: str) -> None:
-        self.failed.append(kind)
-
-    def _take_end(self, route: bytes, counters: Counters | None) -> None:
-        self.ended[route] = counters
-
-    def _take(self, route: bytes, key: str, parts: Parts) -> None:
-        assert key == ANYONE
-        frames = list(map(bytes, parts))
-        if frames == [self.chokes_on]:
-            raise ValueError("cannot swallow this")
-        self.came.append((route, frames))
-        if self.echoes:
-            assert self.router.send(route, frames)
-
-    def _take_answer(self, parts: Parts) -> None:
-        self.answers.append(list(map(bytes, parts)))
-
-
-class Bench:
-    """Where a test sets up its hubs; all their ends are closed at its end."""
-
-    def __init__(self) -> None:
-        self.context: Context = zmq.Context(io_threads=1)
-        self._ends: list[Router | Dealer] = []
-
-    def hub(self, address: str = "127.0.0.1:0") -> Hub:
-        """Make a router."""
-        return Hub(self, address)
-
-    def keep(self, end: EndT) -> EndT:
-        """Close this one at the end."""
-        self._ends.append(end)
-        return end
-
-    def run(self, main: Callable[[], Coroutine[None, None, None]]) -> None:
-        """Run a test's coroutine."""
-        try:
-            asyncio.run(self._main(main))
-        finally:
-            self.context.destroy(linger=0)
-
-    async def _main(self, main: Callable[[], Coroutine[None, None, None]]) -> None:
-        try:
-            await main()
-        finally:
-            for end in self._ends:
-                end.close()
-
-
-EndT = TypeVar("EndT", Router, Dealer)
+from wire.sockets.zeromq import AddressInUseError, Dealer
 
 
 @pytest.fixture
 def bench() -> Bench:
     """Give a test a place to set up."""
     return Bench()
-
-
-async def until(found: Callable[[], object]) -> None:
-    """Wait until something is true; fails if it never is."""
-
-    async def poll() -> None:
-        while not found():
-            await asyncio.sleep(0.001)
-
-    await asyncio.wait_for(poll(), WAIT_S)
 
 
 def closed_address() -> str:
@@ -134,7 +34,7 @@ def test_frames_go_both_ways_unchanged(bench: Bench) -> None:
         dealer = hub.dealer()
         messages: list[Frames] = [[b""], [b"header"], [b"header", b""], [b"header", bytes(range(256)) * 1000]]
         for frames in messages:
-            assert dealer.send([memoryview(frame) for frame in frames])
+            dealer.send([memoryview(frame) for frame in frames])
         await until(lambda: len(hub.answers) == len(messages))
         assert hub.answers == [frames for _, frames in hub.came] == messages
 
@@ -165,7 +65,7 @@ def test_a_send_does_not_eat_the_wake_up_of_a_receive(bench: Bench) -> None:
         def answer(parts: Parts) -> None:
             hub.answers.append(list(map(bytes, parts)))
             if len(hub.answers) < 1000:
-                assert dealer.send([b"%d" % len(hub.answers)])
+                dealer.send([b"%d" % len(hub.answers)])
 
         dealer = bench.keep(Dealer(bench.context, hub.router.address, LIMIT, answer, lambda *_: None))
         dealer.send([b"0"])
@@ -202,13 +102,53 @@ def test_what_cannot_be_delivered_is_said(bench: Bench) -> None:
     bench.run(main)
 
 
-def test_a_dealer_without_a_peer_queues_little(bench: Bench) -> None:
+def test_a_connection_whose_queue_is_full_is_lost_but_not_by_what_may_lapse(bench: Bench) -> None:
     async def main() -> None:
         with socket.create_server(("127.0.0.1", 0)) as mute:
-            dealer = bench.hub().dealer("{}:{}".format(*mute.getsockname()))
-            queued = sum(dealer.send([b"x"]) for _ in range(1000))
-            assert 0 < queued < 100
+            hub = bench.hub()
+            dealer = hub.dealer("{}:{}".format(*mute.getsockname()))
+            for _ in range(1000):
+                dealer.send([b"x"], may_lapse=True)
+            await asyncio.sleep(0.01)
+            assert hub.lost == []
+            dealer.send([b"x"])
+            assert hub.lost == [], "not while others still send"
+            await until(lambda: hub.lost)
+            assert hub.lost == ["the queue of what is yet to be sent is full"]
             dealer.close()
+
+    bench.run(main)
+
+
+def test_a_connection_that_has_ended_is_not_told_to_have_a_full_queue(bench: Bench) -> None:
+    async def main() -> None:
+        gone = bench.hub()
+        dealer = gone.dealer()
+        await gone.route_of(dealer)
+        gone.router.close()
+        time.sleep(0.1)  # it ends, of which nobody here hears yet
+        for _ in range(5):
+            dealer.send([b"x"])
+        await until(lambda: gone.lost)
+        assert gone.lost == ["the connection to the coordinator is gone"]
+
+    bench.run(main)
+
+
+def test_what_may_lapse_does_while_something_before_it_has_yet_to_go_out(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        hub = bench.hub()
+        dealer = hub.dealer()
+        await hub.route_of(dealer)
+        monkeypatch.setattr(dealer, "counters", lambda: Counters(0, 0, 0, 0.01, 0, 1000, 0.0))
+        dealer.send([b"too late"], may_lapse=True)
+        dealer.send([b"answer"])
+        monkeypatch.setattr(dealer, "counters", lambda: Counters(0, 0, 0, 0.01, 0, 0, 0.0))
+        dealer.send([b"in time"], may_lapse=True)
+        await until(lambda: len(hub.came) == 3)
+        assert [frames for _, frames in hub.came[1:]] == [[b"answer"], [b"in time"]]
 
     bench.run(main)
 
@@ -243,7 +183,7 @@ def test_a_peer_that_sends_more_than_the_limit_loses_its_connection_alone(bench:
         big = other.dealer(hub.router.address)
         small = hub.dealer()
         await hub.route_of(small)
-        assert big.send([bytes(LIMIT + MAX_ADDED_BYTES + 1)])
+        big.send([bytes(LIMIT + MAX_ADDED_BYTES + 1)])
         await until(lambda: other.lost)
         await hub.route_of(small)
         assert [frames for _, frames in hub.came] == [[b"hello"], [b"hello"]]
@@ -257,7 +197,7 @@ def test_a_peer_that_sends_more_parts_than_a_message_has_loses_its_connection_al
         hub, other = bench.hub(), bench.hub()
         many = other.dealer(hub.router.address)
         route = await hub.route_of(hub.dealer())
-        assert many.send([b""] * (MAX_PARTS + 100))
+        many.send([b""] * (MAX_PARTS + 100))
         await until(lambda: other.lost)
         assert len(hub.came[-1][1]) == MAX_PARTS + 1
         assert hub.router.has(route)
