@@ -47,8 +47,8 @@ class Backend:
         """Return the floating-point operations on the way of samples through the net; 0 where none are counted."""
         return 0
 
-    def feature_graph(self, net: Any, shape: tuple[int, ...]) -> Any:
-        """Return an ONNX model from samples of this shape, float32, to the net's features.
+    def feature_graph(self, net: Any, shape: tuple[int, ...], dtype: str) -> Any:
+        """Return an ONNX model from samples of this shape and type to the net's features.
 
         Raises:
             ConfigError: there is no net, or a package is missing.

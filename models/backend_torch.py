@@ -49,13 +49,14 @@ class TorchBackend(Backend):
         warm_up(net, spec.training)
         return net
 
-    def feature_graph(self, net: nets.Net, shape: tuple[int, ...]) -> Any:
+    def feature_graph(self, net: nets.Net, shape: tuple[int, ...], dtype: str) -> Any:
         """Return what torch exports of the net in evaluation mode, for one sample at a time where it must be."""
         was_training, features = net.training, _Features(net).eval()
+        two = torch.zeros(2, *shape, dtype=getattr(torch, dtype), device=self.device)
         try:
-            graph = _exported(features, torch.zeros(2, *shape, device=self.device), {0: torch.export.Dim("N")})
+            graph = _exported(features, two, {0: torch.export.Dim("N")})
             if graph.graph.input[0].type.tensor_type.shape.dim[0].dim_value:  # the net took the number for its own
-                graph = _exported(features, torch.zeros(1, *shape, device=self.device), {})
+                graph = _exported(features, two[:1], {})
             return graph
         finally:
             net.train(was_training)

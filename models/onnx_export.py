@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from models.checkpoint import TEMPORARY_SUFFIX
 from models.linear_rules import LinearRule
-from models.spec import ConfigError
+from models.spec import ConfigError, RunSpec
+
+if TYPE_CHECKING:
+    from models.methods.api import Method
 
 METADATA_KEY = "protoedge"
 
@@ -24,6 +27,20 @@ FEATURES = "features"
 """The output that holds the features; every other one is named for its rule."""
 
 _CALIBRATION_SAMPLES = 128
+
+
+def described(spec: RunSpec, method: Method, client: str, shape: Sequence[int]) -> dict[str, Any]:
+    """Return what is to be known about a client's model for samples of this shape; see `write_model`."""
+    return {
+        "run": spec.run_id,
+        "client": client,
+        "method": method.name,
+        "classes": spec.classes,
+        "shape": list(shape),
+        "mean": list(spec.data.mean),
+        "std": list(spec.data.std),
+        "default_rule": method.headline_rule(spec.evaluation.rule),
+    }
 
 
 def write_model(path: Path, graph: Any, rules: Mapping[str, LinearRule], about: Mapping[str, Any]) -> None:
