@@ -41,8 +41,26 @@ class TorchBackend(Backend):
         return count_flops(net, x)
 
     def _draw_net(self, samples: np.ndarray, client: str) -> nets.Net:
+        """Draw everyone's weights or the client's own; clients differ in what they train alone.
+
+        Raises:
+            ConfigError: the net cannot be had, or its frozen layers would be each client's own.
+        """
+        model = self.spec.model
+        if model.init == "common":
+            return self._drawn(samples)
+        net = self._drawn(samples, client)
+        frozen = nets.frozen_parameters(net)
+        if frozen and not all(map(torch.equal, frozen, nets.frozen_parameters(self._drawn(samples)))):
+            raise ConfigError(
+                f"[model] init = 'per_client': net {model.name!r} draws layers that it freezes, and those are the same "
+                "for all clients; expected init = 'common', or frozen layers that follow from no draw, as a file's do"
+            )
+        return net
+
+    def _drawn(self, samples: np.ndarray, *keys: str) -> nets.Net:
         model, spec = self.spec.model, self.spec
-        self.seed("init", *((model.name,) if model.init == "common" else (model.name, client)))
+        self.seed("init", model.name, *keys)
         shape, dtype = samples.shape[1:], str(samples.dtype)
         net = nets.build_net(model.name, shape, model.feature_dim, spec.num_classes, dtype=dtype, **model.settings())
         net = self.method.extend_net(net, spec, self.config).to(self.device)
