@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from models import nets
+from models import nets, seeding
 from models.data import ClientData
 from models.methods.api import Client, Method
 from models.nets import NetShelf
@@ -24,6 +24,7 @@ class Backend:
     """What computes features, known once the samples are prepared; empty where nothing does."""
 
     def __init__(self, spec: RunSpec, method: Method, config: Any) -> None:
+        seeding.set_threads(spec.training.threads)
         self.spec = spec
         self.method = method
         self.config = config

@@ -24,7 +24,6 @@ class TorchBackend(Backend):
 
     def __init__(self, spec: RunSpec, method: Method, config: Any) -> None:
         super().__init__(spec, method, config)
-        seeding.set_threads(spec.training.threads)
         self.device = pick_device(spec.training.device)
         self.computed_by = f"torch, {self.device}"
 

@@ -9,7 +9,6 @@ This module and every method's `__init__` stay free of torch: daemons import the
 
 from __future__ import annotations
 
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -139,15 +138,14 @@ class Method:
         return (*LOCAL_RULES, *self.local_rules) if self.needs_net else self.local_rules
 
     def make_server(self, spec: RunSpec, config: Any) -> Server:
-        """Import and build the server half, with torch, if it needs that, at the run's number of threads.
+        """Import and build the server half, which computes with the run's number of threads.
 
         Raises:
             ConfigError: see `check`.
         """
         self.check(spec, config)
         half = _load(self.server)
-        if "torch" in sys.modules:  # a simulation's own process may have no other half that sets its threads
-            seeding.set_threads(spec.training.threads)
+        seeding.set_threads(spec.training.threads)
         made: Server = expect(Server, half(spec, config), f"a Server from {self.server!r}")
         return made
 
