@@ -90,7 +90,7 @@ def quantize(path: Path, out: Path, samples: np.ndarray) -> None:
     """Write a model with the extractor's weights and activations in int8, their ranges taken from these samples.
 
     Raises:
-        ConfigError: the file cannot be written.
+        ConfigError: the file cannot be written, or onnxruntime makes no such model of this net.
     """
     onnx = require_onnx()
     from onnxruntime.quantization import CalibrationDataReader, QuantType, quant_pre_process, quantize_static
@@ -110,10 +110,11 @@ def quantize(path: Path, out: Path, samples: np.ndarray) -> None:
 
     rules = [layer.name for layer in graph.graph.node if layer.name.startswith(_inner(""))]
     kinds = {"weight_type": QuantType.QInt8, "activation_type": QuantType.QUInt8, "per_channel": True}
-    with _draft_of(out) as draft:
+    with _draft_of(out) as draft, _told_of(path):
         quant_pre_process(str(path), str(draft), skip_optimization=True, skip_symbolic_shape=True)
         quantize_static(str(draft), str(draft), Reader(), nodes_to_exclude=rules, **kinds)
         made = onnx.load(str(draft))
+        onnx.checker.check_model(made)
     (text,) = (entry.value for entry in graph.metadata_props if entry.key == METADATA_KEY)
     _save(out, made, text)
 
@@ -141,6 +142,22 @@ def _save(path: Path, graph: Any, text: str) -> None:
     with _draft_of(path) as draft:
         draft.write_bytes(graph.SerializeToString())
         draft.replace(path)
+
+
+@contextlib.contextmanager
+def _told_of(path: Path) -> Iterator[None]:
+    """Tell of what goes wrong with a model as of a net that cannot be made int8; of files `_draft_of` tells.
+
+    Raises:
+        ConfigError: something went wrong.
+    """
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:  # there is no class for it
+        cause = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        raise ConfigError(f"{path}: onnxruntime makes no int8 model of this net: {cause}") from error
 
 
 @contextlib.contextmanager
