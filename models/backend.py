@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from models import nets
+from models import nets, seeding
 from models.data import ClientData
 from models.methods.api import Client, Method
 from models.nets import NetShelf
@@ -24,6 +24,7 @@ class Backend:
     """What computes features, known once the samples are prepared; empty where nothing does."""
 
     def __init__(self, spec: RunSpec, method: Method, config: Any) -> None:
+        seeding.set_threads(spec.training.threads)
         self.spec = spec
         self.method = method
         self.config = config
@@ -47,8 +48,8 @@ class Backend:
         """Return the floating-point operations on the way of samples through the net; 0 where none are counted."""
         return 0
 
-    def feature_graph(self, net: Any, shape: tuple[int, ...]) -> Any:
-        """Return an ONNX model from samples of this shape, float32, to the net's features.
+    def feature_graph(self, net: Any, shape: tuple[int, ...], dtype: str) -> Any:
+        """Return an ONNX model from samples of this shape and type to the net's features.
 
         Raises:
             ConfigError: there is no net, or a package is missing.

@@ -68,7 +68,7 @@ class NumpyBackend(Backend):
         random = seeding.generator(spec.seed, "init", *keys)
         return AffineNet(samples.shape[1], model.feature_dim, spec.num_classes, random)
 
-    def feature_graph(self, net: AffineNet, shape: tuple[int, ...]) -> Any:
+    def feature_graph(self, net: AffineNet, shape: tuple[int, ...], dtype: str) -> Any:
         """Return the backbone with the projection behind it."""
         from models.onnx_export import load_features, project
 

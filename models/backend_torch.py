@@ -24,7 +24,6 @@ class TorchBackend(Backend):
 
     def __init__(self, spec: RunSpec, method: Method, config: Any) -> None:
         super().__init__(spec, method, config)
-        seeding.set_threads(spec.training.threads)
         self.device = pick_device(spec.training.device)
         self.computed_by = f"torch, {self.device}"
 
@@ -41,21 +40,40 @@ class TorchBackend(Backend):
         return count_flops(net, x)
 
     def _draw_net(self, samples: np.ndarray, client: str) -> nets.Net:
+        """Draw everyone's weights or the client's own; clients differ in what they train alone.
+
+        Raises:
+            ConfigError: the net cannot be had, or its frozen layers would be each client's own.
+        """
+        model = self.spec.model
+        if model.init == "common":
+            return self._drawn(samples)
+        net = self._drawn(samples, client)
+        frozen = nets.frozen_parameters(net)
+        if frozen and not all(map(torch.equal, frozen, nets.frozen_parameters(self._drawn(samples)))):
+            raise ConfigError(
+                f"[model] init = 'per_client': net {model.name!r} draws layers that it freezes, and those are the same "
+                "for all clients; expected init = 'common', or frozen layers that follow from no draw, as a file's do"
+            )
+        return net
+
+    def _drawn(self, samples: np.ndarray, *keys: str) -> nets.Net:
         model, spec = self.spec.model, self.spec
-        self.seed("init", *((model.name,) if model.init == "common" else (model.name, client)))
+        self.seed("init", model.name, *keys)
         shape, dtype = samples.shape[1:], str(samples.dtype)
         net = nets.build_net(model.name, shape, model.feature_dim, spec.num_classes, dtype=dtype, **model.settings())
         net = self.method.extend_net(net, spec, self.config).to(self.device)
         warm_up(net, spec.training)
         return net
 
-    def feature_graph(self, net: nets.Net, shape: tuple[int, ...]) -> Any:
+    def feature_graph(self, net: nets.Net, shape: tuple[int, ...], dtype: str) -> Any:
         """Return what torch exports of the net in evaluation mode, for one sample at a time where it must be."""
         was_training, features = net.training, _Features(net).eval()
+        two = torch.zeros(2, *shape, dtype=getattr(torch, dtype), device=self.device)
         try:
-            graph = _exported(features, torch.zeros(2, *shape, device=self.device), {0: torch.export.Dim("N")})
+            graph = _exported(features, two, {0: torch.export.Dim("N")})
             if graph.graph.input[0].type.tensor_type.shape.dim[0].dim_value:  # the net took the number for its own
-                graph = _exported(features, torch.zeros(1, *shape, device=self.device), {})
+                graph = _exported(features, two[:1], {})
             return graph
         finally:
             net.train(was_training)

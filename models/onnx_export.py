@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from models.checkpoint import TEMPORARY_SUFFIX
 from models.linear_rules import LinearRule
-from models.spec import ConfigError
+from models.spec import ConfigError, RunSpec
+
+if TYPE_CHECKING:
+    from models.methods.api import Method
 
 METADATA_KEY = "protoedge"
 
@@ -24,6 +27,20 @@ FEATURES = "features"
 """The output that holds the features; every other one is named for its rule."""
 
 _CALIBRATION_SAMPLES = 128
+
+
+def described(spec: RunSpec, method: Method, client: str, shape: Sequence[int]) -> dict[str, Any]:
+    """Return what is to be known about a client's model for samples of this shape; see `write_model`."""
+    return {
+        "run": spec.run_id,
+        "client": client,
+        "method": method.name,
+        "classes": spec.classes,
+        "shape": list(shape),
+        "mean": list(spec.data.mean),
+        "std": list(spec.data.std),
+        "default_rule": method.headline_rule(spec.evaluation.rule),
+    }
 
 
 def write_model(path: Path, graph: Any, rules: Mapping[str, LinearRule], about: Mapping[str, Any]) -> None:
@@ -73,7 +90,7 @@ def quantize(path: Path, out: Path, samples: np.ndarray) -> None:
     """Write a model with the extractor's weights and activations in int8, their ranges taken from these samples.
 
     Raises:
-        ConfigError: the file cannot be written.
+        ConfigError: the file cannot be written, or onnxruntime makes no such model of this net.
     """
     onnx = require_onnx()
     from onnxruntime.quantization import CalibrationDataReader, QuantType, quant_pre_process, quantize_static
@@ -93,10 +110,11 @@ def quantize(path: Path, out: Path, samples: np.ndarray) -> None:
 
     rules = [layer.name for layer in graph.graph.node if layer.name.startswith(_inner(""))]
     kinds = {"weight_type": QuantType.QInt8, "activation_type": QuantType.QUInt8, "per_channel": True}
-    with _draft_of(out) as draft:
+    with _draft_of(out) as draft, _told_of(path):
         quant_pre_process(str(path), str(draft), skip_optimization=True, skip_symbolic_shape=True)
         quantize_static(str(draft), str(draft), Reader(), nodes_to_exclude=rules, **kinds)
         made = onnx.load(str(draft))
+        onnx.checker.check_model(made)
     (text,) = (entry.value for entry in graph.metadata_props if entry.key == METADATA_KEY)
     _save(out, made, text)
 
@@ -124,6 +142,22 @@ def _save(path: Path, graph: Any, text: str) -> None:
     with _draft_of(path) as draft:
         draft.write_bytes(graph.SerializeToString())
         draft.replace(path)
+
+
+@contextlib.contextmanager
+def _told_of(path: Path) -> Iterator[None]:
+    """Tell of what goes wrong with a model as of a net that cannot be made int8; of files `_draft_of` tells.
+
+    Raises:
+        ConfigError: something went wrong.
+    """
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:  # there is no class for it
+        cause = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        raise ConfigError(f"{path}: onnxruntime makes no int8 model of this net: {cause}") from error
 
 
 @contextlib.contextmanager

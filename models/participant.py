@@ -174,26 +174,16 @@ class Participant:
             self._client.load(self._initial if arrays is None else arrays)
 
     def export(self, path: Path, shape: tuple[int, ...]) -> None:
-        """Write the client's model as it is now, for samples of this shape, as an ONNX file; see `models.onnx_export`.
+        """Write the model of the finished run, for samples of this shape, as an ONNX file; see `models.onnx_export`.
 
         Raises:
             ConfigError: there is no net, or a package is missing.
         """
-        from models.onnx_export import write_model
+        from models.onnx_export import described, write_model
 
-        spec = self._spec
-        rule = self._method.headline_rule(spec.evaluation.rule)
-        about = {
-            "run": spec.run_id,
-            "client": self._client_id,
-            "method": self._method.name,
-            "classes": spec.classes,
-            "shape": list(shape),
-            "mean": list(spec.data.mean),
-            "std": list(spec.data.std),
-            "default_rule": rule,
-        }
-        graph = self._backend.feature_graph(self._client.context.net, shape)
+        self._enter_task(self._plan.num_tasks)
+        graph = self._backend.feature_graph(self._client.context.net, shape, str(self._data.train_x.dtype))
+        about = described(self._spec, self._method, self._client_id, shape)
         write_model(path, graph, self._client.linear_rules(), about)
 
     @property
@@ -210,8 +200,8 @@ class Participant:
 
     def count_flops(self) -> int:
         """Return the floating-point operations of one sample's way through the net, 0 without a net."""
-        context = self._client.context
-        return self._backend.count_flops(context.net, context.train_x[:1])
+        one = np.zeros((1, *self._data.train_x.shape[1:]), self._data.train_x.dtype)
+        return self._backend.count_flops(self._client.context.net, self._backend.moved(one))
 
     def perform(
         self, round: int, exchange: int, base: int, downlink: Payload, on_progress: Progress | None = None

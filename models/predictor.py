@@ -92,7 +92,7 @@ class Predictor:
             raise ConfigError(f"unknown rule {rule!r}; {nearest(rule, self.rules)}")
 
     def predict(self, x: np.ndarray, rule: str) -> Predictions:
-        """Return what a rule takes samples for, float32 [B, *shape] with values as the model was trained on."""
+        """Return what a rule takes samples [B, *shape] for, of the type and with values as the model was trained on."""
         features_BD, scores_BA = self._session.run(x, [FEATURES, rule])
         best_B = scores_BA.argmax(axis=1)
         best_score_B = scores_BA[np.arange(len(x)), best_B]

@@ -7,9 +7,20 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
+
+_BLAS_SETTERS = (
+    "scipy_openblas_set_num_threads64_",
+    "scipy_openblas_set_num_threads",
+    "openblas_set_num_threads64_",
+    "openblas_set_num_threads",
+    "MKL_Set_Num_Threads",
+)
+"""Names in numpy's own wheels, of now and then, and in what distributions build."""
 
 
 def derive(seed: int, *keys: str | int) -> int:
@@ -41,17 +52,33 @@ def seed_torch(seed: int, *keys: str | int) -> None:
 
 
 def set_threads(num_threads: int) -> None:
-    """Fix torch's thread count and its choice of kernels: results are equal in bits only for equal thread counts.
+    """Fix the threads of numpy and, where it is loaded, of torch: results have equal bits only for equal numbers.
 
-    A GPU multiplies in full float32, so that it agrees with a CPU to about 1e-4.
+    Torch's choice of kernels is fixed too; a GPU multiplies in full float32, to agree with a CPU to about 1e-4.
     """
-    import torch
-
+    for set_number in _blas_setters():
+        set_number(num_threads)
+    torch: Any = sys.modules.get("torch")
+    if torch is None:
+        return
     torch.set_num_threads(num_threads)
     torch.backends.cudnn.deterministic = True
     torch.backends.cudnn.benchmark = False
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cuda.matmul.allow_tf32 = False
+
+
+@functools.cache
+def _blas_setters() -> list[Callable[[int], None]]:
+    """Return what sets the threads of the library of numpy's products, where it has such.
+
+    The environment tells it as numpy is imported: that does for children, not for a simulation's own process.
+    """
+    import ctypes
+
+    linked_with_it = sys.modules.get("numpy.linalg._umath_linalg")
+    library = ctypes.CDLL(getattr(linked_with_it, "__file__", None))
+    return [getattr(library, name) for name in _BLAS_SETTERS if hasattr(library, name)]
 
 
 def _texts(keys: tuple[str | int, ...]) -> Iterable[str]:

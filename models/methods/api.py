@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 import numpy as np
 
+from models import seeding
 from models.linear_rules import LinearRule, nearest_prototype
 from models.methods.batching import batchable, varying_of
 from models.methods.exchange import Exchange as Exchange
@@ -137,13 +138,15 @@ class Method:
         return (*LOCAL_RULES, *self.local_rules) if self.needs_net else self.local_rules
 
     def make_server(self, spec: RunSpec, config: Any) -> Server:
-        """Import and build the server half.
+        """Import and build the server half, which computes with the run's number of threads.
 
         Raises:
             ConfigError: see `check`.
         """
         self.check(spec, config)
-        made: Server = expect(Server, _load(self.server)(spec, config), f"a Server from {self.server!r}")
+        half = _load(self.server)
+        seeding.set_threads(spec.training.threads)
+        made: Server = expect(Server, half(spec, config), f"a Server from {self.server!r}")
         return made
 
     def extend_net(self, net: Net, spec: RunSpec, config: Any) -> Net:

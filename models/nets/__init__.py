@@ -131,9 +131,19 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(map(repr, names))
 
 
+def trained_parameters(net: nn.Module) -> list[nn.Parameter]:
+    """Return the parameters that are not frozen, in the order in which they travel."""
+    return [tensor for tensor in net.parameters() if tensor.requires_grad]
+
+
+def frozen_parameters(net: nn.Module) -> list[nn.Parameter]:
+    """Return the others, which are the same in every state and for every client."""
+    return [tensor for tensor in net.parameters() if not tensor.requires_grad]
+
+
 def count_parameters(net: nn.Module) -> int:
     """Return P, the entries of `flatten_parameters`."""
-    return sum(tensor.numel() for tensor in _trained(net))
+    return sum(tensor.numel() for tensor in trained_parameters(net))
 
 
 def count_buffers(net: Net) -> int:
@@ -143,7 +153,7 @@ def count_buffers(net: Net) -> int:
 
 def flatten_parameters(net: nn.Module) -> np.ndarray:
     """Return all parameters that are trained end to end, float32 [P]."""
-    return _flatten(_trained(net))
+    return _flatten(trained_parameters(net))
 
 
 def flatten_buffers(net: nn.Module) -> np.ndarray:
@@ -157,7 +167,7 @@ def load_flat(net: nn.Module, parameters: np.ndarray, buffers: np.ndarray) -> No
     Raises:
         ValueError: a size differs.
     """
-    _load_flat(_trained(net), parameters, "parameters")
+    _load_flat(trained_parameters(net), parameters, "parameters")
     _load_flat(_float_buffers(net), buffers, "buffers")
     floor_variances(net)
 
@@ -228,10 +238,6 @@ def _check_features(name: str, net: Net, input_shape: tuple[int, ...], feature_d
     came = list(made.shape) if isinstance(made, torch.Tensor) else type(made).__name__
     if came != [2, feature_dim]:
         raise ConfigError(f"net {name!r}: expected features {[2, feature_dim]} of two {samples}, got {came}")
-
-
-def _trained(net: nn.Module) -> list[nn.Parameter]:
-    return [tensor for tensor in net.parameters() if tensor.requires_grad]
 
 
 def _state(net: nn.Module) -> dict[str, torch.Tensor]:

@@ -10,12 +10,13 @@ import pytest
 
 from models import methods, predictor
 from models.client_states import ClientStates
+from models.data import ClientData
 from models.linear_rules import LinearRule, nearest_prototype
 from models.nets.onnx_session import OnnxSession
 from models.onnx_export import FEATURES, METADATA_KEY, quantize
 from models.participant import Participant
 from models.predictor import Predictor
-from models.spec import ConfigError, ModelConfig
+from models.spec import ConfigError, DataConfig, ModelConfig, TasksConfig
 from tests.models.federation import Federation
 from tests.models.onnx_files import write_backbone
 from tests.models.small_run import UNEVEN, make_data, make_spec
@@ -27,9 +28,10 @@ DATA = make_data([0, 1, 2, 0, 1, 2, 2, 0, 0], seed=3)
 SHAPE = (1, 4, 4)
 
 
-def trained(method: str, model: ModelConfig) -> Participant:
+def trained(method: str, model: ModelConfig, **changes: Any) -> Participant:
     """A client after two rounds among others, with what came down last."""
-    run = Federation(make_spec(method, model=model), {name: make_data(labels) for name, labels in UNEVEN.items()})
+    data = {name: make_data(labels) for name, labels in UNEVEN.items()}
+    run = Federation(make_spec(method, model=model, **changes), data)
     for number in (1, 2):
         run.round(number)
     run.final_evaluation()
@@ -94,6 +96,44 @@ def test_a_torch_net_is_exported_with_all_its_rules(tmp_path: Path, name: str) -
     }
 
 
+def test_the_model_of_a_run_with_tasks_is_that_of_the_last_one(tmp_path: Path) -> None:
+    client = trained("fedproto", frozen(tmp_path), tasks=TasksConfig(num_tasks=2), num_rounds=2)
+    path, x = tmp_path / "model.onnx", DATA.test_x
+    client.export(path, SHAPE)
+    later = Participant(client._spec, client._method, "a", make_data(UNEVEN["a"]), client.client.context.constants)
+    later.load(client.arrays())
+    later.export(tmp_path / "later.onnx", SHAPE)
+    made, again = Predictor(path), Predictor(tmp_path / "later.onnx")
+    assert again.about == made.about
+    assert again.about["rules"]["local_prototype"] == [2]
+    prepared = client._backend.prepared("a", DATA)
+    expected = client.client.predictions(prepared.test_x, made.rules)
+    for rule in made.rules:
+        assert again.predict(x, rule).classes.tolist() == expected[rule].tolist()
+
+
+@pytest.mark.slow
+def test_a_net_for_texts_is_exported_for_token_ids(tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript")
+    import torch
+
+    y = np.array([0, 1, 2, 0, 1, 2, 2, 0, 0])
+    x = np.random.default_rng(3).integers(0, 9, size=(len(y), 5)) + 9 * y[:, None]
+    x[0, 2:], x[1] = 0, 0  # a text that ends early, and one without tokens
+    data = ClientData(x, y, x, y, [str(label) for label in range(4)])
+    model = ModelConfig(name="fasttext", feature_dim=6, vocab_size=20)
+    run = Federation(make_spec("fedproto", model=model, data=DataConfig(tokens=True)), {"a": data})
+    run.round(1)
+    run.final_evaluation()
+    client = run.clients["a"]
+    client.export(tmp_path / "model.onnx", (5,))
+    made = Predictor(tmp_path / "model.onnx")
+    assert made.rules == ["head", "local_prototype", "global_prototype"]
+    said = client.client.predictions(torch.from_numpy(x).to(client.client.context.device), made.rules)
+    for rule in made.rules:
+        assert made.predict(x, rule).classes.tolist() == said[rule].tolist()
+
+
 def test_int8_keeps_what_is_to_be_known_and_most_predictions(tmp_path: Path) -> None:
     client = trained("fedproto", frozen(tmp_path))
     client.export(tmp_path / "model.onnx", SHAPE)
@@ -118,7 +158,8 @@ def test_int8_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: pyte
     if earlier:
         small.write_bytes(earlier)
     monkeypatch.setattr("onnxruntime.quantization.quantize_static", fail)
-    with pytest.raises(RuntimeError, match="no such operator"):
+    told = r"model\.onnx: onnxruntime makes no int8 model of this net: RuntimeError: no such operator"
+    with pytest.raises(ConfigError, match=told):
         quantize(whole, small, DATA.train_x)
     assert [path.name for path in tmp_path.iterdir() if path.suffix != ".onnx"] == []
     assert (small.read_bytes() if small.exists() else b"") == earlier

@@ -10,8 +10,10 @@ from models.checkpoint import state_hash
 from models.data import ClientData
 from models.methods.api import LOCAL_RULES
 from models.methods.faults import MethodError
+from models.nets import NetShelf
+from models.nets.mlp import Mlp
 from models.participant import Participant
-from models.spec import ConfigError, EvaluationConfig, ModelConfig, RunSpec, TrainingConfig
+from models.spec import ConfigError, EvaluationConfig, ModelConfig, RunSpec, TasksConfig, TrainingConfig
 from models.steps import AbandonedError
 from tests.models.federation import Federation
 from tests.models.small_run import ON_CPU, UNEVEN, make_data, make_spec
@@ -21,9 +23,11 @@ from wire.payload import EMPTY, Payload, Tensor
 METHOD = methods.default()
 
 
-def participant(name: str = "a", data: ClientData | None = None, **changes: Any) -> Participant:
+def participant(
+    name: str = "a", data: ClientData | None = None, shelf: NetShelf | None = None, **changes: Any
+) -> Participant:
     spec = make_spec(METHOD.name, **{"training": ON_CPU, **changes})
-    return Participant(spec, METHOD, name, data or make_data(UNEVEN["a"]))
+    return Participant(spec, METHOD, name, data or make_data(UNEVEN["a"]), shelf=shelf)
 
 
 def federation(**changes: Any) -> Federation:
@@ -139,6 +143,53 @@ def test_initial_weights_are_common_or_each_clients_own() -> None:
     ]
     assert common[0] == common[1]
     assert own[0] == own[2] != own[1]
+
+
+class HalfFrozen(Mlp):
+    """A net whose first layer is frozen, as it was drawn or as it would come from a file."""
+
+    is_drawn = True
+
+    def __init__(self, input_shape: tuple[int, ...], feature_dim: int, num_classes: int) -> None:
+        super().__init__(input_shape, feature_dim, num_classes)
+        first: Any = self.body[1]
+        first.weight.requires_grad_(False)
+        if not self.is_drawn:
+            with torch.no_grad():
+                first.weight.fill_(0.1)
+
+
+class FromFile(HalfFrozen):
+    is_drawn = False
+
+
+@pytest.mark.parametrize(
+    ("net", "init"), [("HalfFrozen", "common"), ("FromFile", "common"), ("FromFile", "per_client")]
+)
+def test_frozen_layers_are_the_same_for_all_clients(net: str, init: Any) -> None:
+    model, shelf = ModelConfig(name=f"{__name__}:{net}", feature_dim=6, init=init), NetShelf()
+    alone = [participant(name, model=model) for name in ("a", "b")]
+    sharing = [participant(name, model=model, shelf=shelf) for name in ("a", "b")]
+    for one, other in zip(alone, sharing, strict=True):
+        other.load(None)
+        own, shared = (made.client.context.net.state_dict() for made in (one, other))
+        assert all(torch.equal(own[key], shared[key]) for key in own)
+
+
+@pytest.mark.parametrize("shelf", [None, NetShelf()])
+def test_frozen_layers_that_each_client_would_draw_are_refused(shelf: NetShelf | None) -> None:
+    model = ModelConfig(name=f"{__name__}:HalfFrozen", feature_dim=6, init="per_client")
+    told = "HalfFrozen' draws layers that it freezes"
+    with pytest.raises(ConfigError, match=told):
+        participant(model=model, shelf=shelf)
+
+
+def test_operations_are_counted_without_samples_too() -> None:
+    held = [([0, 1], 1), ([], 1), ([3], 2)]
+    clients = [participant(data=make_data(labels), tasks=TasksConfig(num_tasks=num)) for labels, num in held]
+    counts = [client.count_flops() for client in clients]
+    assert counts == [counts[0]] * 3
+    assert counts[0] > 0
 
 
 def test_progress_is_told_and_may_abandon() -> None:

@@ -1,3 +1,8 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from models import seeding
@@ -42,3 +47,28 @@ def test_threads_are_set() -> None:
     torch = pytest.importorskip("torch")
     seeding.set_threads(1)
     assert torch.get_num_threads() == 1
+
+
+PRODUCT = """
+import hashlib, sys
+import numpy as np
+from models import seeding
+
+for threads in sys.argv[1:]:
+    seeding.set_threads(int(threads))
+random = np.random.default_rng(0)
+left, right = (random.normal(size=shape).astype(np.float32) for shape in ((100, 256), (256, 768)))
+print(hashlib.sha256((left @ right).tobytes()).hexdigest())
+"""
+"""Prints the hash of a product that is large enough for threads to share it."""
+
+
+def product(threads_at_start: int, *then: str) -> str:
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    environment = {**os.environ, **dict.fromkeys(names, str(threads_at_start))}
+    command, folder = [sys.executable, "-c", PRODUCT, *then], Path(__file__).parents[2]
+    return subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+def test_products_of_numpy_have_the_bits_of_so_many_threads_whatever_they_began_with() -> None:
+    assert product(2, "1") == product(1)

@@ -48,7 +48,7 @@ class Config(Section, frozen=True):
     """The weight of each term, where 0 leaves it out (but for fidelity, which gives the features their classes).
 
     A term without use takes its cause along: with a `generated_weight` of 0 no generator is trained or sent, and no
-    prototypes travel unless a term needs them.
+    prototypes travel, and no accuracy by them is told, unless a term needs them.
     """
 
     generated_weight: NotNegativeReal = 25.0

@@ -15,7 +15,7 @@ from models.methods.fedavg.client import FedAvgClient
 from models.methods.fedpa import Uplink, scheduled
 from models.methods.fedpa.generator import Generator, draw, label_distribution
 from models.methods.fedpa.losses import distances
-from models.nets import flatten_buffers, flatten_parameters, load_flat
+from models.nets import flatten_buffers, flatten_parameters, load_flat, trained_parameters
 from models.prototypes import LocalPrototypes, PrototypeTable
 from models.spec import ConfigError
 from wire.payload import Record
@@ -87,6 +87,10 @@ class FedPaClient(FedAvgClient):
         classes = means.classes.astype(np.uint16)
         return Uplink(parameters, buffers, means.prototypes_CD, classes, label_counts, self._classifier_at)
 
+    def has_rule(self, rule: str) -> bool:
+        """Say whether prototypes travel, for the rule that asks them."""
+        return self.config.uses_prototypes or rule != "global_prototype"
+
     def predict(self, rule: str, features_BD: torch.Tensor) -> torch.Tensor:
         """Predict by the global model's head, or the class of the nearest global prototype."""
         if rule != "global_prototype":
@@ -109,14 +113,14 @@ class FedPaClient(FedAvgClient):
 
 
 def _find_classifier(net: Net) -> int:
-    """Return where the head's weight begins among the flat parameters.
+    """Return where the head's weight begins among the flat parameters, those that are trained.
 
     Raises:
         ConfigError: its bias does not come right behind.
     """
     begin = 0
-    for parameter, following in pairwise(net.parameters()):
+    for parameter, following in pairwise(trained_parameters(net)):
         if parameter is net.head.weight and following is net.head.bias:
             return begin
         begin += parameter.numel()
-    raise ConfigError("[model] expected a net whose head has a weight and, right behind it, a bias; got one without")
+    raise ConfigError("[model] expected a net whose head trains a weight and, right behind it, a bias; got one without")

@@ -49,7 +49,6 @@ class FedTgpServer(Server):
 
     def __init__(self, spec: RunSpec, config: Any) -> None:
         super().__init__(spec, config)
-        seeding.set_threads(spec.training.threads)
         self.load({})
         warm_up(self._net, spec.training)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from models import methods
+from models.spec import TrainingConfig
+from tests.models.small_run import make_spec
 from wire.payload import Nothing, Sizes
 
 
@@ -28,3 +30,15 @@ def test_the_halves_know_the_evaluations_downlink_by_the_first_exchanges_name(na
     method = methods.find(name)
     names = [exchange.name for exchange in method.exchanges]
     assert [method.downlink_name(index) for index in range(len(names) + 1)] == [*names, names[0]]
+
+
+@pytest.mark.parametrize("name", ["fedtgp", "fedpa"])
+def test_a_server_half_with_torch_has_the_runs_threads(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    method, spec = methods.find(name), make_spec(name, training=TrainingConfig(threads=1))
+    torch.set_num_threads(2)
+    try:
+        method.make_server(spec, methods.read_config(method, {}))
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(1)

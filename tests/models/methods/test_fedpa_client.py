@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
+from models.evaluation import evaluate
 from models.methods.fedpa import Config, Downlink, Uplink
 from models.methods.fedpa.client import FedPaClient
 from models.methods.fedpa.generator import Generator, Order, draw
@@ -168,13 +169,14 @@ def test_without_use_no_prototypes_are_computed(monkeypatch: pytest.MonkeyPatch)
     assert record.classes.size == 0
 
 
-@pytest.mark.parametrize("is_last", [False, True])
-def test_the_classifier_is_found_wherever_it_stands(is_last: bool) -> None:
+@pytest.mark.parametrize(("before", "expected_at"), [("nothing", 0), ("trained", 12), ("frozen", 3)])
+def test_the_classifier_is_found_wherever_it_stands(before: str, expected_at: int) -> None:
     made = client()
     head, net = made.context.net.head, made.context.net
-    if is_last:
+    if before != "nothing":
         del net.head
-        net.behind = nn.Linear(3, 3)
+        net.body = nn.Linear(3, 3)
+        net.body.weight.requires_grad_(before == "trained")
         net.head = head
     made.start(made.context)
     record = made.uplink("model")
@@ -182,13 +184,16 @@ def test_the_classifier_is_found_wherever_it_stands(is_last: bool) -> None:
     cut = record.parameters[record.classifier_at :][: 4 * 3]
     expected = torch.cat([head.weight.flatten(), head.bias]).detach().numpy()
     assert (cut == expected).all()
-    assert (record.classifier_at > 0) is is_last
+    assert record.classifier_at == expected_at
 
 
-def test_a_head_without_a_bias_is_refused() -> None:
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_a_head_that_trains_no_bias_is_refused(is_frozen: bool) -> None:
     made = client()
-    made.context.net.head = nn.Linear(2, 4, bias=False)
-    with pytest.raises(ConfigError, match="expected a net whose head has a weight and, right behind it, a bias"):
+    made.context.net.head = head = nn.Linear(2, 4, bias=is_frozen)
+    if is_frozen:
+        head.bias.requires_grad_(False)
+    with pytest.raises(ConfigError, match="expected a net whose head trains a weight and, right behind it, a bias"):
         made.start(made.context)
 
 
@@ -200,3 +205,20 @@ def test_global_prototypes_predict_the_nearest_known_class() -> None:
     made.receive("model", down(made))
     assert made.predict("global_prototype", features).tolist() == [1, 0]
     assert made.predict("global_head", features).tolist() == made.context.net.head(features).argmax(dim=1).tolist()
+
+
+@pytest.mark.parametrize(
+    ("config", "has_prototypes"),
+    [
+        ({}, True),
+        ({"prototype_weight": 0.0}, True),
+        ({"adversarial_weight": 0.0}, True),
+        ({"prototype_weight": 0.0, "adversarial_weight": 0.0}, False),
+        ({"prototype_weight": 0.0, "generated_weight": 0.0}, False),
+    ],
+)
+def test_where_no_prototypes_travel_no_rule_goes_by_them(config: dict[str, float], has_prototypes: bool) -> None:
+    made = client(**config)
+    made.receive("model", nothing())
+    tested = evaluate(made, made.context.train_x, np.array([0, 0, 3]), ["global_head", "global_prototype"])
+    assert ("global_head" in tested, "global_prototype" in tested) == (True, has_prototypes)
