@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,6 +38,13 @@ MAX_RESTARTS = 3
 
 LEAVE_S = 1.5
 """How long clients have to leave after the run is over."""
+
+ENDS: Mapping[int, ExitCode] = {
+    ExitCode.BAD_CONFIG: ExitCode.BAD_CONFIG,
+    ExitCode.REFUSED: ExitCode.REFUSED,
+    ExitCode.NO_SPACE: ExitCode.INTERRUPTED,
+}
+"""How a run ends of which a client has given up with this code: for want of space it can go on; else it has failed."""
 
 
 @dataclass
@@ -106,8 +113,7 @@ class Clients:
                 held.process = self._spawn(held.client, held.config, held.log)
                 continue
             how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with {code}"
-            known = code in (ExitCode.BAD_CONFIG, ExitCode.REFUSED)
-            return ExitCode(code) if known else ExitCode.FAILED, f"{held.client} {how}: {last_line(held)}"
+            return ENDS.get(code, ExitCode.FAILED), f"{held.client} {how}: {last_line(held)}"
         return None
 
     def stop(self) -> None:

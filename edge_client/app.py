@@ -24,7 +24,7 @@ from edge_client.device import profile
 from edge_client.keys import Keys
 from edge_client.leftovers import prune_constants
 from edge_client.limits import limit, told_of_lack
-from edge_client.local_state import Acquaintance, client_folder, held_digests, lock_folder
+from edge_client.local_state import Acquaintance, client_folder, held_digests, lock_folder, unwritable
 from edge_client.meter import Meter
 from edge_client.schedule import Schedule
 from edge_client.sensors import find_sensors, told_of
@@ -72,6 +72,7 @@ class ClientApp:
         self._schedule = Schedule(config.schedule, self._permit)
         self._handling: set[asyncio.Task[None]] = set()
         self._welcome: Welcome | None = None
+        self._told_held: list[str] = []  # run constants that the last hello listed
         self._incoming: Frames = []
         self._constants: list[Frames] = []  # for a trainer that has yet to put them on its shelf
         self._task_frames: Frames | None = None
@@ -171,8 +172,8 @@ class ClientApp:
         version = (PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor)
         if self._trainer is None:
             prune_constants(self._folder, self._config.client, time.time())
-        held = held_digests(self._folder)
-        self._send(Hello(version, self._config.client.id, self._incarnation, held, self._device))
+        self._told_held = held_digests(self._folder)
+        self._send(Hello(version, self._config.client.id, self._incarnation, self._told_held, self._device))
 
     def _on_lost(self, reason: str, end: LinkEnd) -> None:
         told, now = f"the coordinator at {self._config.coordinator.address}: {reason}", self._loop.time()
@@ -272,8 +273,8 @@ class ClientApp:
         self._trainer = trainer
         trainer.halt(self._session.is_halted)
         settings = msgspec.to_builtins(self._config)
-        folder, limit_bytes = str(self._config_folder), welcome.max_message_bytes
-        begin = commands.Begin(welcome.run, welcome.spec, welcome.constants, limit_bytes, settings, folder)
+        folder, limit_bytes, names = str(self._config_folder), welcome.max_message_bytes, welcome.names
+        begin = commands.Begin(welcome.run, welcome.spec, welcome.constants, limit_bytes, settings, folder, names)
         trainer.send(encode(begin))
         self._watch(self._loop.create_task(self._start(older, trainer)))
         return trainer
@@ -327,6 +328,8 @@ class ClientApp:
             say(f"{self._config.client.id}: {message.text}")
         elif isinstance(message, commands.Waits):
             self._feed(session.Held(message.waits_for, now))
+        elif isinstance(message, commands.Lacks) and not set(self._told_held).isdisjoint(message.digests):
+            self._feed(session.LinkLost("run constants are gone that this client said to hold, so it says anew", now))
         elif isinstance(message, commands.Failed):
             self._feed(session.TrainerFailed(message.reason, ExitCode(message.code), now))
 
@@ -335,7 +338,7 @@ def run(config: ClientConfig, config_folder: Path, keys: Keys | None, once: bool
     """Run the client daemon and return its exit code.
 
     Raises:
-        ConfigError: its folder cannot be written to, or another client works there.
+        ConfigError: its folder cannot be written to, or another client works there; `NoSpaceError`: the disk is full.
     """
     folder = client_folder(config)
     try:
@@ -344,5 +347,5 @@ def run(config: ClientConfig, config_folder: Path, keys: Keys | None, once: bool
         raise
     except (OSError, ValueError) as error:
         told = getattr(error, "strerror", None) or error
-        raise ConfigError(f"[client] dir: expected a folder to write to, {folder} is none: {told}") from None
+        raise unwritable(f"[client] dir: expected a folder to write to, {folder} is none: {told}", error) from None
     return run_daemon(ClientApp(config, config_folder, keys, once).run(lifeline))

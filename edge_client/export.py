@@ -11,7 +11,7 @@ import msgspec
 from edge_client.config import ClientConfig
 from edge_client.data_source import open_source
 from edge_client.final_model import load_final, unfinished_since
-from edge_client.local_state import ConstantShelf, client_folder
+from edge_client.local_state import ConstantShelf, client_folder, unwritable
 from models.data import ClientData
 from models.methods import find
 from models.onnx_export import quantize
@@ -35,8 +35,15 @@ def export(config: ClientConfig, modules: Path, out: Path | None, to_int8: bool,
 
     Raises:
         ConfigError: no such run has been finished, a package, the data or a run constant is missing, or the file
-            cannot be written.
+            cannot be written; `NoSpaceError` as the disk is full.
     """
+    try:
+        yield from _exported(config, modules, out, to_int8, run_id)
+    except ConfigError as error:
+        raise unwritable(str(error), error.__cause__) from None
+
+
+def _exported(config: ClientConfig, modules: Path, out: Path | None, to_int8: bool, run_id: str) -> Iterator[str]:
     folder = client_folder(config)
     if str(modules) not in sys.path:
         sys.path.append(str(modules))
@@ -45,7 +52,7 @@ def export(config: ClientConfig, modules: Path, out: Path | None, to_int8: bool,
     yield f"of run {final.spec.run_id}" + (f"; newer, without a final model: {', '.join(newer)}" if newer else "")
     spec = msgspec.structs.replace(final.spec, privacy=PrivacyConfig())  # nobody is told anything, so there is no noise
     data = open_source(spec, config).look()
-    constants = dict(map(shelf.get, final.constants))
+    constants = shelf.named(final.constants, final.names)
     participant = Participant(spec, find(spec.method), config.client.id, data, constants)
     participant.load(final.arrays)
     path = out or folder / FILE

@@ -18,16 +18,20 @@ _FILE = "final.safetensors"
 
 
 class FinalModel(NamedTuple):
-    """The run as this client took part in it, the digests of its constants, and the client half's state."""
+    """The run as this client took part in it, the digests and names of its constants, and the client half's state."""
 
     spec: RunSpec
     constants: list[str]
     arrays: dict[str, np.ndarray]
+    names: list[str]
 
 
-def keep_final(folder: Path, spec: RunSpec, constants: Sequence[str], arrays: Mapping[str, np.ndarray]) -> None:
+def keep_final(
+    folder: Path, spec: RunSpec, constants: Sequence[str], arrays: Mapping[str, np.ndarray], names: Sequence[str] = ()
+) -> None:
     """Keep a client's model with what the run left, and in the client's folder in place of an earlier run's."""
-    texts = {"spec": msgspec.json.encode(spec).decode(), "constants": json.dumps(list(constants))}
+    of_constants = {"constants": json.dumps(list(constants)), "names": json.dumps(list(names))}
+    texts = {"spec": msgspec.json.encode(spec).decode(), **of_constants}
     for place in (run_folder(folder, spec.run_id), folder):
         place.mkdir(parents=True, exist_ok=True)
         write(place / _FILE, arrays, texts)
@@ -58,8 +62,9 @@ def _read(path: Path) -> FinalModel:
     try:
         arrays, texts = read(path)
         spec, constants = msgspec.json.decode(texts["spec"]), msgspec.json.decode(texts["constants"], type=list[str])
+        names = msgspec.json.decode(texts.get("names", "[]"), type=list[str])
     except CheckpointError as error:
         raise ConfigError(f"no model of a finished run: {error}") from None
     except (KeyError, ValueError, RecursionError) as error:
         raise ConfigError(f"no model of a finished run: {path}: expected what a run left: {error}") from None
-    return FinalModel(read_spec(spec), constants, arrays)
+    return FinalModel(read_spec(spec), constants, arrays, names)

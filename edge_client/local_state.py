@@ -19,16 +19,21 @@ import msgspec
 import numpy as np
 
 from edge_client.config import ClientConfig
-from models.spec import ConfigError
+from models.spec import ConfigError, unusable
 from wire.sockets.keys import OTHERS, KeyFileError, see_barred
-from wire.sockets.new_file import write_new
+from wire.sockets.new_file import FREE_SPACE, NO_SPACE, write_new
 
 LOCK_WAIT_S = 5.0
 """How long to wait for a process that is about to leave a client's folder, as it does when its daemon has ended."""
 
 _SECRET_BYTES = 32
 
-_NAME = re.compile(r"[0-9a-f]{64}\.safetensors")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+_SUFFIX = ".safetensors"
+
+_MAX_SHOWN = 80
+"""Characters of what came in place of a digest."""
 
 
 def client_folder(config: ClientConfig) -> Path:
@@ -56,10 +61,16 @@ def lock_folder(folder: Path, wait_s: float = LOCK_WAIT_S) -> int:
             time.sleep(0.02)
 
 
+def unwritable(text: str, error: object) -> ConfigError:
+    """Return the error that a text tells of: a `NoSpaceError`, with what to do, where the cause is a full disk."""
+    is_full = getattr(error, "errno", None) in NO_SPACE
+    return unusable(f"{text}; {FREE_SPACE}" if is_full else text, is_full)
+
+
 def held_digests(folder: Path) -> list[str]:
     """Return the digests of the run constants in a client's folder, for its hello."""
-    shelf = folder / "constants"
-    return sorted(path.stem for path in shelf.glob("*") if _NAME.fullmatch(path.name)) if shelf.is_dir() else []
+    files = (folder / "constants").glob(f"*{_SUFFIX}")
+    return sorted(path.stem for path in files if _DIGEST.fullmatch(path.stem))
 
 
 def own_secret(folder: Path) -> bytes:
@@ -105,8 +116,12 @@ class ConstantShelf:
         self._folder = folder / "constants"
 
     def missing(self, digests: Sequence[str]) -> list[str]:
-        """Return those digests that are not here."""
-        return [digest for digest in digests if not self._path(digest).is_file()]
+        """Return those digests that are not here; what is here and broken is removed, and so missing.
+
+        Raises:
+            ConfigError: one is no digest.
+        """
+        return [digest for digest in digests if not self._is_whole(digest)]
 
     def put(self, name: str, digest: str, arrays: Mapping[str, np.ndarray]) -> None:
         """Keep a run constant.
@@ -123,25 +138,57 @@ class ConstantShelf:
         write(self._path(digest), arrays, {"name": name})
 
     def get(self, digest: str) -> tuple[str, Mapping[str, np.ndarray]]:
-        """Return name and arrays of a run constant.
+        """Return the arrays of a run constant, and the name that it came with: another run may have another for them.
 
         Raises:
-            ConfigError: it is not here any more, or broken.
+            ConfigError: it is not here any more, or broken; or this is no digest.
         """
         from models.checkpoint import CheckpointError, read
 
+        path = self._path(digest)
         try:
-            arrays, metadata = read(self._path(digest))
+            arrays, metadata = read(path)
         except CheckpointError as error:
-            was_broken = self._path(digest).exists()
-            self._path(digest).unlink(missing_ok=True)
+            was_broken = path.exists()
+            path.unlink(missing_ok=True)
             why = "it is removed" if was_broken else "[client] keep_days and keep_mib say how long it is kept"
             advice = "a client that is started again is sent it by the next run that needs it"
             raise ConfigError(f"run constant: {error}; {why}; {advice}") from None
         return metadata["name"], arrays
 
+    def named(self, digests: Sequence[str], names: Sequence[str]) -> dict[str, Mapping[str, np.ndarray]]:
+        """Return run constants by their names in a run; where that tells none, by those that they came with.
+
+        Raises:
+            ConfigError: there is not a name for each; or see `get`.
+        """
+        if names and len(names) != len(digests):
+            expected = f"expected the names of {len(digests)} run constants"
+            raise ConfigError(f"the coordinator's run: {expected}, got {len(names)}")
+        held = [self.get(digest) for digest in digests]
+        return dict(zip(names or [name for name, _ in held], [arrays for _, arrays in held], strict=True))
+
+    def _is_whole(self, digest: str) -> bool:
+        from models.checkpoint import CheckpointError, read
+
+        path = self._path(digest)
+        try:
+            read(path)
+        except CheckpointError:
+            path.unlink(missing_ok=True)
+            return False
+        return True
+
     def _path(self, digest: str) -> Path:
-        return self._folder / f"{digest}.safetensors"
+        """Return where a run constant is; nothing but a digest becomes part of a path, as the coordinator sent it.
+
+        Raises:
+            ConfigError: this is no digest.
+        """
+        if not _DIGEST.fullmatch(digest):
+            expected = "expected 64 hexadecimal digits, in lower case, as the digest of a run constant"
+            raise ConfigError(f"the coordinator's run: {expected}, got {digest[:_MAX_SHOWN]!r}")
+        return self._folder / f"{digest}{_SUFFIX}"
 
 
 class SampleFile(NamedTuple):

@@ -33,7 +33,7 @@ With `once` the client ends with its first run, also where it cannot take part i
 and is told of another run now, it ends without knowing how.
 
 What the client waits for, such as a window of its schedule, keeps the trainer from a task and nothing else: the link
-stays, every ping says so, and a task that comes is taken. A task that waits itself (`Held`) is told of in the same way.
+stays, every ping says so, and a task that comes is taken. A trainer that waits (`Held`) is told of in the same way.
 
 People are told of a wait when it begins, and then now and then what it is for and how long it has lasted (`waiting`).
 """
@@ -157,8 +157,8 @@ class Session:
 
     @property
     def _waits_for(self) -> str:
-        """What there is to wait for before the task at hand, or within it."""
-        return self.waits_for or (self._held_by if self.work is Work.WORKING else "")
+        """What there is to wait for before the task at hand, within it, or in preparing for it."""
+        return self.waits_for or (self._held_by if self.work in (Work.PREPARING, Work.WORKING) else "")
 
     @property
     def heartbeat_s(self) -> float:
@@ -210,7 +210,7 @@ class Session:
 
     def _on_held(self, event: Held) -> Iterable[Instruction]:
         self._held_by = event.waits_for
-        return [self._ping()] if self.link is Link.UP and self.work is Work.WORKING else []
+        return [self._ping()] if self.link is Link.UP and self.work in (Work.PREPARING, Work.WORKING) else []
 
     def _tell_wait(self) -> list[Instruction]:
         return [self._ping()] if self._waits_for else []
@@ -277,7 +277,7 @@ class Session:
         if welcome.run_id != self.run_id or self.work is Work.NONE:
             self.run, self.run_id = welcome.run, welcome.run_id
             self.work = Work.PREPARING
-            self.task, self._ready, self._has_changed, self._restarts = None, None, False, 0
+            self.task, self._ready, self._has_changed, self._restarts, self._held_by = None, None, False, 0, ""
             return [*found, DropUplink(), Prepare(welcome), *self._tell_wait()]
         ready: list[Instruction] = [] if self._ready is None else [Send(self._ready)]
         uplink = self._offer_or_send() if self.work is Work.HOLDING else []

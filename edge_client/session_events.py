@@ -85,7 +85,7 @@ class Permitted(msgspec.Struct, frozen=True):
 
 
 class Held(msgspec.Struct, frozen=True):
-    """The trainer's task waits for something, such as space on the disk, in words; "" where it goes on."""
+    """The trainer waits for something, such as space on the disk, in words; "" where it goes on."""
 
     waits_for: str
     at: float

@@ -4,7 +4,7 @@
 
 Before it hands an uplink to the daemon it has written the state that goes with it, then the uplink: killed at any
 moment, it either repeats the task from the same state, which gives the same uplink, or finds the uplink and sends it
-again.
+again. What it writes waits for space where the disk is full.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from edge_client.local_state import (
     lock_folder,
     own_secret,
 )
+from edge_client.space import Space, TaskAbandonedError
 from models.audit import keep_features
 from models.checkpoint import CheckpointError, state_hash
 from models.client_states import ClientStates
@@ -44,14 +45,12 @@ from models.methods.faults import MethodError, made_by
 from models.participant import Outcome, Participant
 from models.privacy import run_secret, seed_secret
 from models.spec import ConfigError, RunSpec, read_section, read_spec
-from models.steps import AbandonedError
 from wire.encoding import Frames, Packed, decode, encode, pack, unpack
 from wire.errors import EncodeError, RecordError, UnfitArrayError
 from wire.exit_codes import ExitCode
 from wire.limits import PIPE_BYTES
 from wire.messages import Constant, Evaluation, Message, Progress, Ready, Task, Update
 from wire.payload import Payload
-from wire.sockets.new_file import NO_SPACE
 from wire.sockets.pipe import ChildPipe, given_pipe
 from wire.timing import Timing
 
@@ -59,30 +58,26 @@ PROGRESS_EVERY_S = 1.0
 """Progress is reported at most this often."""
 
 
-SPACE_AGAIN_S = 2.0
-"""How often a full disk is tried again."""
-
-
-class TaskAbandonedError(AbandonedError):
-    """Another command waits, so the task at hand is out of date."""
-
-
 def serve(pipe: ChildPipe) -> None:
     """Take part in the run that the first command names, until the daemon closes the pipe; say why if that fails."""
     memory_mib = 0
 
+    def tell(reason: str, code: ExitCode) -> None:
+        pipe.send(encode(commands.Failed(commands.fit(reason), code)))
+
     def fail(reason: str, code: ExitCode = ExitCode.FAILED) -> None:
         lack = told_of_lack(reason, memory_mib)
-        pipe.send(encode(commands.Failed(lack or reason, ExitCode.FAILED if lack else code)))
+        tell(lack or reason, ExitCode.FAILED if lack else code)
 
     try:
         begin, _ = _received(pipe)
         assert isinstance(begin, commands.Begin)
         settings = read_section(ClientConfig, begin.settings, "client.toml")
         memory_mib = settings.limits.memory_mib
-        lock = lock_folder(client_folder(settings))
+        space = Space(pipe)
+        lock = space.keep(partial(lock_folder, client_folder(settings)))
         try:
-            Trainer(pipe, begin, settings).work()
+            Trainer(pipe, begin, settings, space).work()
         finally:
             os.close(lock)
     except EOFError:
@@ -97,14 +92,14 @@ def serve(pipe: ChildPipe) -> None:
     except (ConfigError, EncodeError) as error:
         fail(str(error), ExitCode.BAD_CONFIG)
     except Exception as error:
-        pipe.send(encode(commands.Failed(error_in_words(error, memory_mib), ExitCode.FAILED)))
+        tell(error_in_words(error, memory_mib), ExitCode.FAILED)
         traceback.print_exc()
 
 
 class Trainer:
     """The client half of one run, with its data and states."""
 
-    def __init__(self, pipe: ChildPipe, begin: commands.Begin, settings: ClientConfig) -> None:
+    def __init__(self, pipe: ChildPipe, begin: commands.Begin, settings: ClientConfig, space: Space) -> None:
         """Build everything for the run and announce it.
 
         Raises:
@@ -113,16 +108,16 @@ class Trainer:
         if begin.folder and begin.folder not in sys.path:
             sys.path.append(begin.folder)
         spec = device_spec(read_spec(begin.spec), settings)
-        self._pipe, self._is_held = pipe, False
+        self._pipe, self._space = pipe, space
         self._run = begin.run
         self._max_message_bytes = begin.max_message_bytes
         self._folder = folder = client_folder(settings)
-        states = run_folder(folder, spec.run_id)
+        states = space.keep(partial(run_folder, folder, spec.run_id))
         prune_runs(folder, settings.client, time.time(), states)
-        constants = load_constants(pipe, begin.constants, ConstantShelf(folder))
+        constants = load_constants(pipe, begin, ConstantShelf(folder), space)
         self._method = method = find(spec.method)
         self._states = ClientStates(states, spec.run_id, len(method.exchanges))
-        self._spec, self._constants = spec, begin.constants
+        self._spec, self._constants, self._names = spec, begin.constants, begin.names
         self._record = SampleRecord(states, spec.run_id)
         self._plan, self._round = spec.plan, 0
         self._adds_noise = spec.privacy.adds_noise
@@ -145,17 +140,16 @@ class Trainer:
 
     def _announce(self, lost_round: int = 0) -> None:
         announcement = msgspec.structs.asdict(self._participant.announcement)
-        num_skipped = self._data.num_skipped
-        self._pipe.send(encode(Ready(run=self._run, **announcement, num_skipped=num_skipped, lost_round=lost_round)))
+        self._pipe.send(encode(Ready(run=self._run, **announcement, lost_round=lost_round)))
 
     def _tell(self, notes: Sequence[str]) -> None:
         for note in notes:
-            self._pipe.send(encode(commands.Note(note)))
+            self._pipe.send(encode(commands.Note(commands.fit(note))))
 
     def _do(self, task: Task, downlink: Payload) -> None:
         """Do one task and hand its uplink to the daemon, or the one that was made before a restart."""
         reach("task.taken")
-        self._hold("")  # which a task that was abandoned may have left
+        self._space.begin_task()
         made: Frames | None = self._states.load_uplink(task.round, task.exchange)
         if made is None:
             try:
@@ -175,7 +169,7 @@ class Trainer:
         self._participant.take_gpu_peak_bytes()
         self._take_samples(task.round)
         with made_by(f"method {self._method.name}"):
-            state = self._states.begin(task.round, task.exchange, task.kept)
+            state = self._space.keep(partial(self._states.begin, task.round, task.exchange, task.kept))
             self._participant.load(state, task.round, task.exchange)
         if self._participant.has_state and self._states.lack:
             self._tell([self._states.lack])
@@ -195,7 +189,7 @@ class Trainer:
         texts = {"settings": np.frombuffer(settings, np.uint8), "secret": np.frombuffer(secret, np.uint8)}
         digest = state_hash({"x": data.train_x, "y": data.train_y, **texts})
         if self._record.held is None:
-            self._record.put(RoundSamples(0, digest, self._source.files))
+            self._space.keep(partial(self._record.put, RoundSamples(0, digest, self._source.files)))
         elif self._record.held.digest != digest:
             self._tell(data.notes)
             raise ConfigError(
@@ -217,7 +211,7 @@ class Trainer:
             self._look_anew()
             digest = self._participant.samples_digest(round)
             begun = RoundSamples(on_record, digest, self._source.files)
-            self._keep(partial(self._record.put, begun))
+            self._space.keep(partial(self._record.put, begun))
         elif begun.digest != (digest := self._participant.samples_digest(round)):
             told = f"expected those of digest {begun.digest[:12]}, got {digest[:12]}"
             self._tell([f"round {round} goes on with other samples than it was begun with: {told}"])
@@ -236,7 +230,7 @@ class Trainer:
         reach("task.performed")
         self._tell(outcome.notes)
         if outcome.features:
-            self._keep(partial(keep_features, self._folder, task.round, outcome.features))
+            self._space.keep(partial(keep_features, self._folder, task.round, outcome.features))
         started = time.monotonic()
         evaluations = [Evaluation(*evaluation) for evaluation in outcome.evaluations]
         update = Update(self._run, task.round, task.exchange, evaluations)
@@ -246,41 +240,16 @@ class Trainer:
         encoded = time.monotonic()
         arrays = self._participant.arrays()
         if self._method.is_evaluation(task.exchange):
-            self._keep(partial(keep_final, self._folder, self._spec, self._constants, arrays))
+            self._space.keep(partial(keep_final, self._folder, self._spec, self._constants, arrays, self._names))
         if arrays:  # without any state a repeated task gives the same uplink anyway
-            self._keep(partial(self._states.save, task.round, task.exchange, arrays))
+            self._space.keep(partial(self._states.save, task.round, task.exchange, arrays))
             reach("state.saved")
-            self._keep(partial(self._states.save_uplink, task.round, task.exchange, frames))
+            self._space.keep(partial(self._states.save_uplink, task.round, task.exchange, frames))
             reach("uplink.saved")
         checkpoint_s = restore_s + time.monotonic() - encoded
         timing = Timing.of_seconds(outcome.train_s, outcome.evaluate_s, checkpoint_s, encoded - started)
         timing = timing._replace(gpu_peak_bytes=self._participant.take_gpu_peak_bytes())
         return [*frames, timing.frame()]
-
-    def _keep(self, write: Callable[[], None]) -> None:
-        """Write to disk; a full one is told of, and tried again until there is space.
-
-        Raises:
-            TaskAbandonedError: another command waits.
-        """
-        while True:
-            try:
-                write()
-                return self._hold("")
-            except OSError as error:
-                if error.errno not in NO_SPACE:
-                    raise
-                if not self._is_held:
-                    self._tell([f"{error.strerror}: {error.filename}; this task waits for space there"])
-                    self._hold(f"space on its disk ({error.strerror})")
-            if self._pipe.has_message(SPACE_AGAIN_S):
-                raise TaskAbandonedError
-
-    def _hold(self, waits_for: str) -> None:
-        """Tell the daemon what the task at hand waits for, nothing if it goes on."""
-        if bool(waits_for) != self._is_held:
-            self._is_held = bool(waits_for)
-            self._pipe.send(encode(commands.Waits(waits_for)))
 
     def _noise_secret(self, spec: RunSpec, settings: ClientConfig) -> bytes:
         """Return what the noise of this run follows from, if it adds any."""
@@ -290,9 +259,9 @@ class Trainer:
             note = (
                 "[client] noise = 'seed': the run's noise follows from its seed, and hides nothing from who knows that"
             )
-            self._pipe.send(encode(commands.Note(note)))
+            self._tell([note])
             return seed_secret(spec.seed)
-        return run_secret(own_secret(self._folder), spec.run_id)
+        return run_secret(self._space.keep(partial(own_secret, self._folder)), spec.run_id)
 
     def _progress(self, task: Task) -> Callable[[int, int], None]:
         """Return a callback that reports progress now and then, and abandons the task when another command waits."""
@@ -310,19 +279,28 @@ class Trainer:
         return on_progress
 
 
-def load_constants(pipe: ChildPipe, digests: list[str], shelf: ConstantShelf) -> dict[str, Mapping[str, np.ndarray]]:
-    """Return the run's constants: from the shelf where it holds them, else as the coordinator sends them now.
+def load_constants(
+    pipe: ChildPipe, begin: commands.Begin, shelf: ConstantShelf, space: Space
+) -> dict[str, Mapping[str, np.ndarray]]:
+    """Return the run's constants by name: from the shelf where it holds them, else as the coordinator sends them.
+
+    The daemon is told of those that are not there: it asks for what its hello listed, which is gone or broken.
 
     Raises:
-        ConfigError: one that was on the shelf when the run began is gone.
+        ConfigError: what the coordinator lists cannot be run constants.
+        CheckpointError: one is gone in the midst of a task.
     """
-    while missing := shelf.missing(digests):
+    lacking = set(shelf.missing(begin.constants))
+    if lacking:
+        pipe.send(encode(commands.Lacks(sorted(lacking))))
+    while lacking:
         constant, packed = _received(pipe)
         if not isinstance(constant, Constant) or packed is None:
-            expected = f"expected {len(digests)} run constants in its folder, {len(missing)} are gone"
-            raise ConfigError(f"[client] dir: {expected}; start the client again, and they are sent again")
-        shelf.put(constant.name, constant.digest, unpack(packed).arrays)
-    return dict(shelf.get(digest) for digest in digests)
+            expected = f"expected {len(begin.constants)} run constants in its folder, {len(lacking)} are gone"
+            raise CheckpointError(f"[client] dir: {expected}; a client that is started again is sent them again")
+        space.keep(partial(shelf.put, constant.name, constant.digest, unpack(packed).arrays))
+        lacking.discard(constant.digest)
+    return shelf.named(begin.constants, begin.names)
 
 
 def _received(pipe: ChildPipe) -> tuple[Message, Packed | None]:

@@ -8,6 +8,9 @@ import warnings
 
 import torch
 
+OutOfMemoryError = torch.cuda.OutOfMemoryError
+"""What torch raises, by the name that its versions before 2.5 have as well."""
+
 _KEPT_BYTES = 256 << 20
 _MAPPED_BYTES = 32 << 20
 """Larger pieces still come and go one by one; the most that glibc takes."""
@@ -16,11 +19,11 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """Names of glibc's `mallopt`."""
 
 
-def halved(size: int, error: torch.OutOfMemoryError) -> int:
+def halved(size: int, error: OutOfMemoryError) -> int:
     """Return half the batch size that did not fit; a warning says so, once for each size.
 
     Raises:
-        torch.OutOfMemoryError: a single sample did not fit, so `error` stands.
+        OutOfMemoryError: a single sample did not fit, so `error` stands.
     """
     if size <= 1:
         raise error

@@ -14,6 +14,9 @@ from models.spec import ConfigError, did_you_mean
 UnknownLabels = Literal["refuse", "skip"]
 """What becomes of samples whose class is not in the label map."""
 
+_NAMED_AT_MOST = 20
+"""Classes that a text names."""
+
 
 def onto_label_map(data: ClientData, classes: Sequence[str], unknown: UnknownLabels) -> ClientData:
     """Return a client's samples with the ids of the label map `classes`, found by name.
@@ -30,7 +33,9 @@ def onto_label_map(data: ClientData, classes: Sequence[str], unknown: UnknownLab
     if names and unknown == "refuse":
         raise ConfigError(refusal_of_class(names[0], classes))
     num_skipped = int((train_y < 0).sum() + (test_y < 0).sum())
-    note = [f"{num_skipped} samples of classes that are not in the label map are left out: {names}"] if names else []
+    num_more = len(names) - _NAMED_AT_MOST
+    which = f"{names[:_NAMED_AT_MOST]}" + (f" and {num_more} more" if num_more > 0 else "")
+    note = [f"{num_skipped} samples of classes that are not in the label map are left out: {which}"] if names else []
     return replace(
         data,
         train_x=data.train_x[train_y >= 0],
@@ -45,5 +50,5 @@ def onto_label_map(data: ClientData, classes: Sequence[str], unknown: UnknownLab
 
 def refusal_of_class(name: str, classes: Sequence[str]) -> str:
     """Say that the label map has no class of this name, and which one may have been meant."""
-    hint = did_you_mean(name, classes) or f"expected one of {list(classes[:20])}"
+    hint = did_you_mean(name, classes) or f"expected one of {list(classes[:_NAMED_AT_MOST])}"
     return f"no class {name!r} in the label map; {hint}"

@@ -171,7 +171,7 @@ def _draft_of(path: Path) -> Iterator[Path]:
     try:
         yield draft
     except OSError as error:
-        raise ConfigError(f"{path}: expected a file to write a model to: {error.strerror}") from None
+        raise ConfigError(f"{path}: expected a file to write a model to: {error.strerror}") from error
     finally:
         with contextlib.suppress(OSError):
             draft.unlink()

@@ -15,7 +15,8 @@ import msgspec
 import numpy as np
 
 from models import methods, seeding
-from models.backend import Backend, backend_of
+from models.announcement import announce
+from models.backend import backend_of
 from models.checkpoint import state_hash
 from models.data import ClientData
 from models.evaluation import evaluate, evaluate_by_task
@@ -30,19 +31,6 @@ from wire.payload import EMPTY, Payload, Record, RecordError
 if TYPE_CHECKING:
     from models.batched import Together, Trained
     from models.steps import Progress
-
-
-class Announcement(msgspec.Struct, frozen=True):
-    """What a client tells of itself at join; counts per class of the label map."""
-
-    num_train: int
-    num_test: int
-    class_counts: list[int]
-    test_counts: list[int]
-    feature_dim: int
-    num_parameters: int
-    num_buffers: int
-    computed_by: str
 
 
 class Evaluation(NamedTuple):
@@ -131,7 +119,7 @@ class Participant:
         context = ClientContext(client_id, net, backend.device, constants=constants, **self._samples_of(1))
         with asked("start of the client half"):
             self._client.start(context)
-        self.announcement = _announce(spec, data, self._told_counts, backend, net)
+        self.announcement = announce(spec, data, self._told_counts, backend, net)
         self._task = 1 if self._plan.is_trivial else 0
         self._initial = self.arrays()
 
@@ -155,7 +143,7 @@ class Participant:
         self._told_counts = self._released_counts()
         self.notes = [*data.notes, *self._backend.notes]
         self._digests.clear()
-        self.announcement = _announce(self._spec, data, self._told_counts, self._backend, self._client.context.net)
+        self.announcement = announce(self._spec, data, self._told_counts, self._backend, self._client.context.net)
         self._take_samples(self._task or 1)
 
     def samples_digest(self, round: int) -> str:
@@ -373,17 +361,3 @@ def _samples_in(classes: range, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarra
     """Return the samples of these classes; all of them are not copied."""
     is_in = (y >= classes.start) & (y < classes.stop)
     return (x, y) if is_in.all() else (x[is_in], y[is_in])
-
-
-def _announce(spec: RunSpec, data: ClientData, class_counts: np.ndarray, backend: Backend, net: Any) -> Announcement:
-    num_parameters, num_buffers = backend.sizes(net)
-    return Announcement(
-        num_train=int(class_counts.sum()),
-        num_test=len(data.test_y),
-        class_counts=class_counts.tolist(),
-        test_counts=np.bincount(data.test_y, minlength=spec.num_classes).tolist(),
-        feature_dim=spec.model.feature_dim,
-        num_parameters=num_parameters,
-        num_buffers=num_buffers,
-        computed_by=backend.computed_by,
-    )

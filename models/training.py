@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from models.device_memory import halved
+from models.device_memory import OutOfMemoryError, halved
 from models.methods.api import Client
 from models.methods.faults import MethodError
 from models.spec import TrainingConfig
@@ -86,7 +86,7 @@ class _Stepping:
             self.optimizer.zero_grad()
             try:
                 loss = self._backward(batch)
-            except torch.OutOfMemoryError as error:
+            except OutOfMemoryError as error:
                 self.size = halved(min(self.size, len(batch.y)), error)
                 continue
             if self.clip_norm:

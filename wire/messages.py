@@ -34,7 +34,10 @@ class Hello(Message, frozen=True, array_like=True):
 
 
 class Welcome(Message, frozen=True, array_like=True):
-    """Admits a client. `spec` is the run as `models.spec.RunSpec` reads it; `run` its number in later messages."""
+    """Admits a client. `spec` is the run as `models.spec.RunSpec` reads it; `run` its number in later messages.
+
+    `constants` are the digests of the run constants, `names` what the method calls each; runs may differ in that.
+    """
 
     tag: ClassVar[int] = 2
     run: int
@@ -43,6 +46,7 @@ class Welcome(Message, frozen=True, array_like=True):
     max_message_bytes: int
     spec: dict[str, Any]
     constants: list[str] = []
+    names: list[str] = []
 
 
 class Constant(Message, frozen=True, array_like=True):

@@ -17,4 +17,4 @@ class ProtocolVersion(NamedTuple):
         return f"{self.major}.{self.minor}"
 
 
-PROTOCOL_VERSION = ProtocolVersion(1, 5)
+PROTOCOL_VERSION = ProtocolVersion(1, 6)

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from coordinator.aggregator.half import Constant
 from coordinator.clients import foyer
 from coordinator.clients.device import data_index
@@ -237,20 +239,20 @@ class Lobby:
             self._events.waiting(self._waits_for)
 
     def _admit(self, guest: Guest) -> None:
-        """Welcome a client and send the run constants that it does not hold."""
+        """Welcome a client and send the run constants that it does not hold, those with the same arrays once."""
         self._events.note(f"{guest.client} joined")
         self._at_work.discard(guest.client)
         self._foyer.send_by(guest.route, self._welcome_frames)
+        held = set(guest.hello.constants)
         for message, packed, frames in self._constants:
-            if message.digest not in guest.hello.constants and self._foyer.send_by(guest.route, frames):
+            if message.digest not in held and self._foyer.send_by(guest.route, frames):
+                held.add(message.digest)
                 self._events.constant_sent(guest.client, message, packed, frames)
 
     def _encode_welcome(self) -> Frames:
-        welcome = self._welcome
-        digests = [constant.digest for constant, _, _ in self._constants]
-        return encode(
-            Welcome(welcome.run, welcome.run_id, welcome.heartbeat_s, welcome.max_message_bytes, welcome.spec, digests)
-        )
+        constants = [constant for constant, _, _ in self._constants]
+        digests, names = [each.digest for each in constants], [each.name for each in constants]
+        return encode(msgspec.structs.replace(self._welcome, constants=digests, names=names))
 
     def _ready(self, client: str, route: bytes, ready: Ready) -> None:
         if ready.run != self._welcome.run:

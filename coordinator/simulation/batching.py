@@ -42,10 +42,10 @@ class Batching:
 
     def give_up(self, group: Sequence[str], exchange: int, error: RuntimeError) -> None:
         """Note that a group could not train together: half as many are tried where memory ran out, else one by one."""
-        import torch
+        from models.device_memory import OutOfMemoryError
 
         net = self._nets[group[0]]
-        if isinstance(error, torch.OutOfMemoryError) and len(group) > 2:
+        if isinstance(error, OutOfMemoryError) and len(group) > 2:
             self._largest[net] = len(group) // 2
             self._notes.append(f"{len(group)} clients do not fit into memory together: half as many are tried")
         else:

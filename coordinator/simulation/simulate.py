@@ -153,7 +153,9 @@ class Simulation:
     async def _make_clients(self) -> None:
         made = await self._conductor.begin()
         self._clock.go_on_to(self._ledger.simulated_at_s or 0.0)
-        costs = {constant.digest: self._cost_of_constant(constant) for constant in made}
+        costs: dict[str, Cost] = {}
+        for constant in made:
+            costs.setdefault(constant.digest, self._cost_of_constant(constant))
         parts = ClientParts(self._spec)
         self._record.folder.write_indices(named_rows(parts.splits))
         host = self._open_host(parts, made)

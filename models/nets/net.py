@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from models.device_memory import halved
+from models.device_memory import OutOfMemoryError, halved
 from models.spec import ConfigError
 
 _BATCH_SIZE = 256
@@ -59,7 +59,7 @@ def feature_batches(net: Net, x: torch.Tensor) -> Iterator[torch.Tensor]:
             try:
                 with torch.no_grad():
                     features_BD = net.features(x[begin : begin + size])
-            except torch.OutOfMemoryError as error:
+            except OutOfMemoryError as error:
                 size = halved(min(size, len(x) - begin), error)
                 continue
             begin += len(features_BD)

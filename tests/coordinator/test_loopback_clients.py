@@ -100,6 +100,22 @@ def test_the_clients_may_read_and_fetch_what_the_run_names_and_nothing_else(
         assert (client.paths, client.downloads) == (paths, downloads)
 
 
+@pytest.mark.parametrize(
+    ("code", "end"),
+    [(2, ExitCode.BAD_CONFIG), (3, ExitCode.REFUSED), (5, ExitCode.FAILED), (6, ExitCode.INTERRUPTED)],
+)
+def test_a_run_ends_as_the_client_that_gives_up_and_can_go_on_where_that_lacked_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, end: ExitCode
+) -> None:
+    monkeypatch.setattr(subprocess, "Popen", Started)
+    monkeypatch.setattr(Started, "poll", lambda process: code, raising=False)
+    config = load(None, [f"run.dir={tmp_path}", "data.num_clients=1"])
+    clients = Clients(config, tmp_path, RunFolder.create(config, "20261128-000000"), None)
+    clients.start("127.0.0.1:7071")
+    assert clients.check([]) == (end, f"client-00 exited with {code}: it said nothing")
+    clients.stop()
+
+
 @pytest.mark.parametrize(("said", "told"), [(b"", "it said nothing"), (b"no such net\n\n", "no such net")])
 def test_a_client_that_gives_up_is_quoted_from_its_own_start_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: bytes, told: str

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import os
+import signal
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,13 +15,17 @@ from typing import Any, cast
 
 import pytest
 
+from edge_client import cli, commands
 from edge_client import session_events as session
 from edge_client.app import ClientApp
 from edge_client.config import load
 from edge_client.sensors import Found
 from tests.edge_client.session_driver import READY, task, welcome
 from wire.encoding import encode
-from wire.messages import Message, Ping, Pong, Progress, Ready, Standby
+from wire.exit_codes import ExitCode
+from wire.messages import Hello, Message, Ping, Pong, Progress, Ready, Standby
+
+DIGESTS = ["a" * 64, "b" * 64]
 
 
 class Heard:
@@ -98,6 +105,35 @@ def test_run_constants_are_held_until_the_trainer_has_them_on_its_shelf(tmp_path
 
     asyncio.run(main())
     assert sent == [[b"constant"], [b"-"], [b"task"]]
+
+
+@pytest.mark.parametrize(
+    ("told", "lacking", "is_asked"), [(DIGESTS, DIGESTS[:1], True), (DIGESTS[:1], DIGESTS[1:], False)]
+)
+def test_a_run_constant_that_is_gone_since_the_hello_told_of_it_is_asked_for_by_another(
+    tmp_path: Path, told: list[str], lacking: list[str], is_asked: bool
+) -> None:
+    shelf = tmp_path / "a" / "constants"
+    shelf.mkdir(parents=True)
+    for digest in told:
+        (shelf / f"{digest}.safetensors").touch()
+    hellos: list[list[str]] = []
+
+    async def main() -> None:
+        with daemon(tmp_path) as app:
+            app._meter = cast("Any", Heard([]))
+            app._start_trainer = lambda: app._trainer  # type: ignore[method-assign, assignment, return-value]
+            app._send = lambda message: hellos.append(message.constants) if isinstance(message, Hello) else None  # type: ignore[method-assign]
+            app._feed(session.Ticked(0.0))
+            app._trainer = cast("Any", SimpleNamespace(send=lambda frames: None))
+            app._on_message(list(map(bytes, encode(welcome()))))
+            for digest in lacking:
+                (shelf / f"{digest}.safetensors").unlink(missing_ok=True)
+            app._on_made([bytes(frame) for frame in encode(commands.Lacks(lacking))])
+            app._feed(session.Ticked(app._loop.time() + 1.0))
+
+    asyncio.run(main())
+    assert hellos == [told, DIGESTS[1:]][: 1 + is_asked]
 
 
 def test_a_run_that_is_left_in_a_task_is_measured_no_more(tmp_path: Path) -> None:
@@ -187,3 +223,28 @@ def test_a_trainer_that_lacked_memory_is_not_started_again(
     (event,) = fed
     assert isinstance(event, follows)
     assert event.reason == told.format("[limits] memory_mib = 150")
+
+
+@pytest.mark.parametrize(("number", "code"), [(errno.ENOSPC, ExitCode.NO_SPACE), (errno.EACCES, ExitCode.BAD_CONFIG)])
+@pytest.mark.parametrize("call", ["os.mkdir", "os.open"])
+def test_a_client_that_cannot_begin_for_want_of_space_may_be_started_again(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    number: int,
+    code: ExitCode,
+    call: str,
+) -> None:
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    (tmp_path / "client.toml").write_text("[client]\nid = 'a'\n[data]\nindex = 0\n[coordinator]\nsecurity = 'none'\n")
+    command = ["run", "--config", str(tmp_path / "client.toml"), "--set", f"client.dir={tmp_path}/states"]
+
+    def fail(path: Path, *how: object) -> None:
+        raise OSError(number, os.strerror(number), str(path))
+
+    with monkeypatch.context() as full:
+        full.setattr(call, fail)
+        assert cli.main(command) == code
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"edge-client: [client] dir: expected a folder to write to, {tmp_path}/states/a is none: ")
+    assert line.endswith("free some disk space") == (code == ExitCode.NO_SPACE)

@@ -1,5 +1,6 @@
 """From a finished run's state to a model file, and from images to classes."""
 
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -161,11 +162,36 @@ def test_a_file_that_cannot_be_written_is_a_config_error(
     assert "nowhere/model.onnx: expected a file to write a model to: No such file" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("more", [(), ("--int8",)])
+def test_a_full_disk_is_told_in_a_line_and_the_same_command_can_be_given_again(
+    tmp_path: Path,
+    settings: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    more: tuple[str, ...],
+) -> None:
+    write = Path.write_bytes
+
+    def write_if_there_is_space(path: Path, content: bytes) -> int:
+        if not more or "int8" in path.name:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(path, content)
+
+    with monkeypatch.context() as full:
+        full.setattr(Path, "write_bytes", write_if_there_is_space)
+        assert cli.main(command(tmp_path, settings, *more)) == 6
+    (line,) = capsys.readouterr().err.splitlines()[-1:]
+    assert line.endswith(": expected a file to write a model to: No space left on device; free some disk space")
+    assert cli.main(command(tmp_path, settings, *more)) == 0
+
+
 def test_a_final_model_is_read_back(tmp_path: Path) -> None:
     spec = load_run(None, ["model.name=mlp"]).spec("run-1", ["a", "b"])
     keep_final(tmp_path, spec, ["0" * 64], {"x": np.ones(2)})
     final = load_final(tmp_path)
     assert (final.spec, final.constants, final.arrays["x"].tolist()) == (spec, ["0" * 64], [1.0, 1.0])
+    keep_final(tmp_path, spec, ["0" * 64], {"x": np.ones(2)}, ["backbone"])
+    assert (final.names, load_final(tmp_path).names) == ([], ["backbone"])
     (tmp_path / "final.safetensors").write_bytes(b"broken")
     with pytest.raises(ConfigError, match="expected a safetensors file"):
         load_final(tmp_path)

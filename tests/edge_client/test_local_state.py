@@ -144,6 +144,19 @@ def test_a_broken_constant_is_removed_and_so_asked_for_again(tmp_path: Path) -> 
     assert held_digests(tmp_path) == []
 
 
+@pytest.mark.parametrize("digest", ["{folder}/theirs", "../../theirs", "theirs", f"{DIGEST}\n", DIGEST.upper(), ""])
+def test_what_is_no_digest_never_becomes_a_path(tmp_path: Path, digest: str) -> None:
+    shelf, theirs = ConstantShelf(tmp_path / "device"), tmp_path / "theirs.safetensors"
+    shelf.put("masks", DIGEST, MASKS)
+    theirs.write_bytes(b"weights of somebody else")
+    for ask in (lambda given: shelf.missing([given]), shelf.get, lambda given: shelf.named([given], [])):
+        with pytest.raises(
+            ConfigError, match=r"expected 64 hexadecimal digits, .* as the digest of a run constant, got"
+        ):
+            ask(digest.format(folder=tmp_path))
+    assert theirs.read_bytes() == b"weights of somebody else"
+
+
 def test_the_samples_of_a_round_are_on_record_for_its_run_alone(tmp_path: Path) -> None:
     assert SampleRecord(tmp_path, "run-7").held is None
     record = SampleRecord(tmp_path, "run-7")

@@ -68,6 +68,18 @@ def test_a_task_that_waits_itself_is_told_of_and_goes_on() -> None:
     assert client.feed(Held, "") == [Send(Ping())]
 
 
+def test_so_is_a_trainer_that_waits_as_it_prepares_for_the_run() -> None:
+    client = Client()
+    client.join()
+    assert client.feed(Held, "space") == [Send(Ping(waits_for="space"))]
+    assert client.tick() == [Send(Ping(waits_for="space"))]
+    assert come_back(client)[-1] == Send(Ping(waits_for="space"))
+    assert Send(Ping(waits_for="space")) not in client.hear(welcome(8))
+    client.feed(Held, "space")
+    assert client.feed(Held, "") == [Send(Ping())]
+    assert client.feed(Prepared, READY) == [Send(READY)]
+
+
 def test_what_a_task_waited_for_is_forgotten_with_it_and_with_its_trainer() -> None:
     client = Client().work()
     client.feed(Held, "space")

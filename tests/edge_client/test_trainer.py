@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import errno
 import re
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NoReturn, cast
 
 import msgspec
@@ -15,13 +13,14 @@ import numpy as np
 import pytest
 
 from coordinator.config import load as load_run
-from edge_client import commands
+from edge_client import commands, trainer
 from edge_client.config import load as load_client
 from edge_client.data_source import open_source
-from edge_client.local_state import ConstantShelf
+from edge_client.local_state import ConstantShelf, client_folder
+from edge_client.space import Space
 from edge_client.trainer import device_spec, load_constants, serve
 from models import checkpoint
-from models.checkpoint import state_hash
+from models.checkpoint import CheckpointError, state_hash
 from models.spec import ConfigError, RunSpec
 from tests.edge_client.session_driver import task
 from tests.pipes import HeldPipe
@@ -72,30 +71,72 @@ MASKS = {"first": np.arange(3, dtype=np.float32), "second": np.ones(2, np.float3
 DIGESTS = [state_hash({name: array}) for name, array in MASKS.items()]
 
 
-def sent(name: str, digest: str) -> list[bytes]:
+def sent(name: str, digest: str) -> Frames:
     """Return a run constant as a daemon passes it on."""
     payload = Payload({name: Tensor("f32", MASKS[name])})
-    return list(map(bytes, encode(Constant(1, name, digest), pack(payload))))
+    return encode(Constant(1, name, digest), pack(payload))
 
 
-def constants(folder: Path, *messages: list[bytes]) -> dict[str, Any]:
-    """Return the run constants of a trainer that is sent these messages, and no more."""
-    pipe = cast("Any", SimpleNamespace(receive=deque(messages).popleft))
-    return load_constants(pipe, DIGESTS, ConstantShelf(folder))
+def constants(
+    pipe: HeldPipe, folder: Path, digests: Sequence[str] = DIGESTS, names: Sequence[str] = ()
+) -> Mapping[str, Any]:
+    """Return the run constants of a trainer that is sent what is in the pipe, and no more."""
+    begin = commands.Begin(1, {}, list(digests), 1 << 20, {}, "", list(names))
+    return load_constants(cast("Any", pipe), begin, ConstantShelf(folder), Space(cast("Any", pipe)))
+
+
+def pipe(*messages: Frames) -> HeldPipe:
+    return HeldPipe(commands.COMMANDS, *messages)
 
 
 def test_a_trainer_that_is_started_again_has_what_its_predecessor_was_sent(tmp_path: Path) -> None:
     first, second = (sent(name, digest) for name, digest in zip(MASKS, DIGESTS, strict=True))
-    with pytest.raises(IndexError):  # killed when it has the first
-        constants(tmp_path, first)
-    made = constants(tmp_path, first, second)
-    assert constants(tmp_path).keys() == made.keys() == MASKS.keys()
+    with pytest.raises(EOFError):  # killed when it has the first
+        constants(pipe(first), tmp_path)
+    made = constants(pipe(first, second), tmp_path)
+    assert constants(pipe(), tmp_path).keys() == made.keys() == MASKS.keys()
 
 
-def test_run_constants_that_are_gone_are_not_waited_for(tmp_path: Path) -> None:
-    message = list(map(bytes, encode(task(), pack(EMPTY))))
-    with pytest.raises(ConfigError, match=r"\[client\] dir: expected 2 run constants in its folder, 2 are gone; start"):
-        constants(tmp_path, message)
+def test_the_daemon_is_told_of_run_constants_that_are_not_here_or_broken_and_hands_them_over(tmp_path: Path) -> None:
+    messages = [sent(name, digest) for name, digest in zip(MASKS, DIGESTS, strict=True)]
+    first, again, whole = pipe(*messages), pipe(messages[1]), pipe()
+    constants(first, tmp_path)
+    next((tmp_path / "constants").glob(f"{DIGESTS[1]}*")).write_bytes(b"broken")
+    assert constants(again, tmp_path).keys() == constants(whole, tmp_path).keys() == MASKS.keys()
+    assert [each.sent for each in (first, again, whole)] == [
+        [commands.Lacks(sorted(DIGESTS))],
+        [commands.Lacks([DIGESTS[1]])],
+        [],
+    ]
+
+
+def test_run_constants_that_are_gone_in_the_midst_of_a_task_are_not_waited_for(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"\[client\] dir: expected 2 run constants in its folder, 2 are gone; a"):
+        constants(pipe(encode(task(), pack(EMPTY))), tmp_path)
+
+
+def test_run_constants_have_the_names_of_the_run_also_where_two_have_the_same_arrays(tmp_path: Path) -> None:
+    digest = DIGESTS[0]
+    assert constants(pipe(sent("first", digest)), tmp_path, [digest]).keys() == {"first"}
+    assert constants(pipe(), tmp_path, [digest], ["renamed"]).keys() == {"renamed"}
+    twice = constants(pipe(), tmp_path, [digest, digest], ["one", "other"])
+    assert {name: list(arrays) for name, arrays in twice.items()} == {"one": ["first"], "other": ["first"]}
+    with pytest.raises(ConfigError, match="the coordinator's run: expected the names of 1 run constants, got 2"):
+        constants(pipe(), tmp_path, [digest], ["one", "other"])
+
+
+def test_a_coordinator_that_asks_for_a_file_hears_the_same_whether_it_is_there_or_not(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs.safetensors"
+    theirs.write_bytes(b"weights of somebody else")
+    told = []
+    for name in ("theirs", "nothing"):
+        settings = load_client(None, ["client.id=a", f"client.dir={tmp_path}", "data.index=0"])
+        (client_folder(settings) / "constants").mkdir(parents=True, exist_ok=True)
+        spec = msgspec.to_builtins(spec_of("method.name=local_only"))
+        begin = commands.Begin(1, spec, [f"../../{name}"], 1 << 20, msgspec.to_builtins(settings), "")
+        told.append(refusal(served(encode(begin))).replace(name, ""))
+    assert told[0] == told[1]
+    assert theirs.exists()
 
 
 NOISY = ("method.name=tests.models.frozen_method:METHOD", "privacy.noise_multiplier=4", "data.test_fraction=0")
@@ -106,9 +147,14 @@ def started(folder: Path, spec: RunSpec, *own: str, tasks: Sequence[Frames] = ()
     plugins = f'client.plugins=["{spec.method}"]'
     settings = load_client(None, ["client.id=a", f"client.dir={folder}", plugins, *own])
     begin = commands.Begin(1, msgspec.to_builtins(spec), [], 1 << 20, msgspec.to_builtins(settings), "")
-    pipe = HeldPipe(commands.COMMANDS, encode(begin), *tasks)
-    serve(cast("Any", pipe))
-    return pipe.sent
+    return served(encode(begin), *tasks)
+
+
+def served(*messages: Frames) -> list[Message]:
+    """Return what a trainer says that is sent these messages, and then is told to leave."""
+    held = pipe(*messages)
+    serve(cast("Any", held))
+    return held.sent
 
 
 def counts(told: list[Message]) -> list[list[int]]:
@@ -200,6 +246,7 @@ def full(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         write(path, *content)
 
     monkeypatch.setattr(checkpoint, "write", write_if_there_is_space)
+    monkeypatch.setattr("edge_client.space.SPACE_AGAIN_S", 0.001)
     return left
 
 
@@ -227,3 +274,62 @@ def test_but_no_longer_than_until_the_next_one(tmp_path: Path, full: list[int]) 
     told = started(tmp_path, spec, *own, tasks=tasks)
     assert [message.round for message in told if isinstance(message, Update)] == [2]
     assert [bool(message.waits_for) for message in told if isinstance(message, commands.Waits)] == [True, False]
+
+
+WAITED = [commands.Waits("space on its disk (No space left on device)"), commands.Waits("")]
+
+
+def test_run_constants_wait_for_space_whatever_else_is_in_the_pipe(tmp_path: Path, full: list[int]) -> None:
+    held = pipe(*(sent(name, digest) for name, digest in zip(MASKS, DIGESTS, strict=True)))
+    assert constants(held, tmp_path).keys() == MASKS.keys()
+    _, note, *waits = held.sent
+    assert waits == WAITED
+    assert isinstance(note, commands.Note)
+    assert re.fullmatch(r"No space left on device: .*safetensors; the run waits for space there", note.text)
+    assert full == [0]
+
+
+def test_what_a_run_with_noise_is_held_to_waits_for_space(tmp_path: Path, full: list[int]) -> None:
+    told = started(tmp_path, spec_of(*NOISY), "data.source=npz", save(tmp_path / "mine.npz", 40))
+    assert [message for message in told if isinstance(message, commands.Waits)] == WAITED
+    assert len(counts(told)) == 1
+
+
+@pytest.mark.parametrize("make", ["run_folder", "own_secret", "lock_folder"])
+def test_so_does_all_else_that_prepares_a_run(
+    tmp_path: Path, full: list[int], make: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full[0], made = 0, getattr(trainer, make)
+    failures = [OSError(errno.EDQUOT, "Disk quota exceeded", str(tmp_path))]
+
+    def make_if_there_is_space(*given: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return made(*given)
+
+    monkeypatch.setattr(trainer, make, make_if_there_is_space)
+    told = started(tmp_path, spec_of(*NOISY), "data.source=npz", save(tmp_path / "mine.npz", 40))
+    assert [bool(message.waits_for) for message in told if isinstance(message, commands.Waits)] == [True, False]
+    assert len(counts(told)) == 1
+
+
+def test_texts_for_people_travel_however_long_they_are_and_whatever_a_file_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"{number:05d}" + "猫" * 100 for number in range(1000)]
+    path = tmp_path / "mine.npz"
+    np.savez(path, x=np.zeros((1001, 3)), y=np.arange(1001), classes=np.array(["a", *names]))
+    spec = spec_of("method.name=tests.models.faulty_method:METHOD", "data.test_fraction=0")
+    own = ("data.source=npz", f"data.root={path}", "data.unknown_labels=skip")
+    told = started(tmp_path, spec, *own)
+    assert counts(told) == [[1, 0]]
+    (note,) = (message.text for message in told if isinstance(message, commands.Note))
+    assert note.startswith("1000 samples of classes that are not in the label map are left out: ['00000猫")
+    assert note.endswith("'] and 980 more")
+    for error in (ConfigError("\udce9" * 100_000), OSError(errno.EIO, "Input/output error", "\udce9.png")):
+
+        def fail(*given: object, error: Exception = error) -> NoReturn:
+            raise error
+
+        monkeypatch.setattr(trainer, "open_source", fail)
+        assert "\\udce9" in refusal(started(tmp_path, spec, *own))

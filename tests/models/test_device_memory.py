@@ -3,7 +3,7 @@ import torch
 
 from models.device_memory import halved, take_peak_bytes
 
-FULL = torch.OutOfMemoryError("no room")
+FULL = torch.cuda.OutOfMemoryError("no room")
 
 
 @pytest.mark.parametrize(("size", "half"), [(9, 4), (2, 1)])
@@ -15,7 +15,7 @@ def test_half_of_what_does_not_fit_is_tried_and_said(size: int, half: int) -> No
 
 
 def test_a_single_sample_cannot_be_halved() -> None:
-    with pytest.raises(torch.OutOfMemoryError, match="no room"):
+    with pytest.raises(torch.cuda.OutOfMemoryError, match="no room"):
         halved(1, FULL)
 
 

@@ -34,6 +34,14 @@ def test_samples_of_unknown_classes_are_refused_or_left_out() -> None:
     assert data.notes == ["2 samples of classes that are not in the label map are left out: ['gnu']"]
 
 
+def test_of_many_unknown_classes_a_few_are_named() -> None:
+    names = [f"c{number:02d}" for number in range(25)]
+    none = np.array([], np.int64)
+    data = onto_label_map(ClientData(np.zeros((25, 1)), np.arange(25), OWN.test_x[:0], none, names), ["cat"], "skip")
+    shown = f"{names[:20]} and 5 more"
+    assert data.notes == [f"25 samples of classes that are not in the label map are left out: {shown}"]
+
+
 def test_an_unknown_class_without_samples_matters_to_nobody() -> None:
     spare = ClientData(OWN.train_x, OWN.train_y, OWN.test_x, OWN.test_y, [*OWN.classes, "yak"])
     assert onto_label_map(spare, ["gnu", "cat", "eel"], "refuse").num_skipped == 0

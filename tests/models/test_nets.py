@@ -289,7 +289,7 @@ class Narrow(Net):
     def features(self, x: torch.Tensor) -> torch.Tensor:
         self.tried.append(len(x))
         if len(x) > self.room:
-            raise torch.OutOfMemoryError("no room")
+            raise torch.cuda.OutOfMemoryError("no room")
         return x
 
 
@@ -303,8 +303,14 @@ def test_features_that_do_not_fit_at_once_come_in_smaller_batches() -> None:
     assert net.training
 
 
+def test_so_they_do_with_a_torch_that_has_the_error_by_its_older_name_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch, "OutOfMemoryError", raising=False)
+    with pytest.warns(RuntimeWarning, match="does not fit"):
+        assert len(list(feature_batches(Narrow(room=1), torch.rand(2, 3)))) == 2
+
+
 def test_a_sample_that_does_not_fit_is_an_error() -> None:
     net = Narrow(room=0)
-    with pytest.warns(RuntimeWarning), pytest.raises(torch.OutOfMemoryError):
+    with pytest.warns(RuntimeWarning), pytest.raises(torch.cuda.OutOfMemoryError):
         list(feature_batches(net, torch.rand(2, 3)))
     assert net.training

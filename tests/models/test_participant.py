@@ -54,6 +54,14 @@ def test_a_participant_announces_what_it_holds() -> None:
     assert told.num_buffers == norms
 
 
+def test_it_announces_how_many_samples_it_cannot_use_also_when_that_changes() -> None:
+    data = replace(make_data(UNEVEN["a"]), num_skipped=2)
+    made = Participant(make_spec(METHOD.name, training=ON_CPU), METHOD, "a", data)
+    assert made.announcement.num_skipped == 2
+    made.renew(replace(data, num_skipped=3))
+    assert made.announcement.num_skipped == 3
+
+
 def test_a_method_adds_its_own_layers_and_rules() -> None:
     method = replace(METHOD, net=f"{__name__}:with_scale", local_rules=("first_class",))
     spec = make_spec(METHOD.name, training=ON_CPU)

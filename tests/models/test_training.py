@@ -196,7 +196,7 @@ class Narrow(Recorder):
         if len(batch.y) <= self.room:
             return loss
         if not self.late:
-            raise torch.OutOfMemoryError("no room")
+            raise torch.cuda.OutOfMemoryError("no room")
         bias = self.context.net.head.bias
         bias.grad = torch.full_like(bias, 1e6)  # what a backward pass had got to
         return RunsOut.apply(loss)  # type: ignore[no-any-return]
@@ -211,7 +211,7 @@ class RunsOut(torch.autograd.Function):
 
     @staticmethod
     def backward(context: Any, *gradients: torch.Tensor) -> None:
-        raise torch.OutOfMemoryError("no room")
+        raise torch.cuda.OutOfMemoryError("no room")
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -237,6 +237,16 @@ def test_a_size_that_fits_is_kept_and_each_halving_is_said() -> None:
     ]
 
 
+def test_a_batch_is_halved_with_a_torch_that_has_the_error_by_its_older_name_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(torch, "OutOfMemoryError", raising=False)
+    client = Narrow([0, 1, 2, 3], room=2)
+    with pytest.warns(RuntimeWarning, match="does not fit"):
+        train(client, config(batch_size=4), seed=0)
+    assert sizes(client)[:3] == [4, 2, 2]
+
+
 def test_a_piece_of_one_sample_leaves_batch_norm_in_evaluation_mode() -> None:
     client = Narrow([0, 1, 2], room=2, net="cnn")
     with pytest.warns(RuntimeWarning):
@@ -246,7 +256,7 @@ def test_a_piece_of_one_sample_leaves_batch_norm_in_evaluation_mode() -> None:
 
 
 def test_a_single_sample_that_does_not_fit_is_an_error() -> None:
-    with pytest.warns(RuntimeWarning), pytest.raises(torch.OutOfMemoryError):
+    with pytest.warns(RuntimeWarning), pytest.raises(torch.cuda.OutOfMemoryError):
         train(Narrow([0, 1], room=0), config(), seed=0)
 
 

@@ -49,7 +49,10 @@ VITALS = messages.Vitals(76_500, 71_200, 3, 2_100_000_000, 1_788_000_000.25)
 
 SAMPLES: dict[str, tuple[messages.Message, Payload | None]] = {
     "Hello": (messages.Hello((1, 4), "client-0", 2**40 + 7, ["5f2b"], {"cpu": "aarch64", "ram_bytes": 2**33}), None),
-    "Welcome": (messages.Welcome(7, "demo-1", 10.0, 67_108_864, SPEC, ["5f2b", "91ac"]), None),
+    "Welcome": (
+        messages.Welcome(7, "demo-1", 10.0, 67_108_864, SPEC, ["5f2b", "91ac"], ["masks", "every_codec"]),
+        None,
+    ),
     "Constant": (messages.Constant(7, "every_codec", "91ac"), EVERY_CODEC),
     "Ready": (messages.Ready(7, 337, 112, [34, 0, 303], 50, 21_840, 0, [11, 0, 101], 3, "torch, cpu", 4), None),
     "Task": (messages.Task(7, 1, 0, 0, 0), Payload()),
@@ -127,7 +130,7 @@ def test_the_golden_frames_decode_to_the_message(name: str) -> None:
 
 
 def test_the_frames_of_older_versions_are_kept() -> None:
-    assert {path.parent.name for path in OLDER} == {"1.0", "1.1", "1.2", "1.3", "1.4"}
+    assert {path.parent.name for path in OLDER} == {"1.0", "1.1", "1.2", "1.3", "1.4", "1.5"}
 
 
 @pytest.mark.parametrize("path", OLDER, ids=lambda path: f"{path.parent.name}/{path.stem}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from coordinator.clients.lobby import MAX_WAITS_CHARACTERS, WAITS_EVERY_S
@@ -237,6 +238,19 @@ def test_constants_are_sent_only_to_those_who_do_not_hold_them() -> None:
     assert sent == [ConstantMessage(RUN, "etf", "digest-etf")]
     assert len(hall.hello("b", b"2")) == 3
     assert hall.told == ["a was sent etf", "b was sent masks", "b was sent etf"]
+
+
+def test_constants_with_the_same_arrays_are_named_each_and_sent_once() -> None:
+    twin = msgspec.structs.replace(MASKS, name="twin")
+    hall = Hall(constants=(MASKS, twin, ETF))
+    welcome, *sent = hall.hello("a", b"1")
+    assert isinstance(welcome, Welcome)
+    assert (welcome.constants, welcome.names) == (
+        ["digest-masks", "digest-masks", "digest-etf"],
+        ["masks", "twin", "etf"],
+    )
+    assert sent == [ConstantMessage(RUN, name, f"digest-{name}") for name in ("masks", "etf")]
+    assert [told for told in hall.told if "was sent" in told] == ["a was sent masks", "a was sent etf"]
 
 
 def test_nobody_is_welcomed_before_the_constants_are_made() -> None:
