@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import Awaitable, Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, cast
@@ -36,12 +37,14 @@ def lost() -> list[tuple[str, LinkEnd]]:
 def connected(
     lost: list[tuple[str, LinkEnd]], keys: Keys | None = KEYS, host: str = "127.0.0.1"
 ) -> Iterator[Connection]:
-    """Have a connection to nobody."""
+    """Have a connection to somebody who never says a word."""
     context: Context = zmq.Context(io_threads=1)
-    made = Connection(context, f"{host}:9", keys, lambda parts: None, lambda *told: lost.append(told))
-    yield made
-    made.close()
-    context.destroy(linger=0)
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        address = f"{host}:{mute.getsockname()[1]}"
+        made = Connection(context, address, keys, lambda parts: None, lambda *told: lost.append(told))
+        yield made
+        made.close()
+        context.destroy(linger=0)
 
 
 def answers(mechanism: str) -> Callable[[str], Awaitable[str]]:
