@@ -115,11 +115,17 @@ def _keys_init(args: argparse.Namespace) -> int:
 def _export(args: argparse.Namespace) -> int:
     from edge_client.config import load
     from edge_client.export import export
+    from models.methods.faults import MethodError
+    from wire.errors import UnfitArrayError
 
     config = load(args.config, args.set)
     modules = args.config.resolve().parent / config.client.plugin_dir
-    for line in export(config, modules, args.out, args.int8, args.run):
-        print(line)
+    try:
+        for line in export(config, modules, args.out, args.int8, args.run):
+            print(line)
+    except (MethodError, UnfitArrayError) as error:
+        print(f"edge-client: {error}", file=sys.stderr)
+        return ExitCode.FAILED
     return ExitCode.FINISHED
 
 

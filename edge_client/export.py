@@ -36,6 +36,7 @@ def export(config: ClientConfig, modules: Path, out: Path | None, to_int8: bool,
     Raises:
         ConfigError: no such run has been finished, a package, the data or a run constant is missing, or the file
             cannot be written; `NoSpaceError` as the disk is full.
+        MethodError: the method's own code fails, or its net is another one by now than that of the run.
     """
     try:
         yield from _exported(config, modules, out, to_int8, run_id)

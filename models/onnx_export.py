@@ -16,7 +16,7 @@ import numpy as np
 
 from models.checkpoint import TEMPORARY_SUFFIX
 from models.linear_rules import LinearRule
-from models.spec import ConfigError, RunSpec
+from models.spec import ConfigError, RunSpec, in_one_line
 
 if TYPE_CHECKING:
     from models.methods.api import Method
@@ -156,8 +156,8 @@ def _told_of(path: Path) -> Iterator[None]:
     except OSError:
         raise
     except Exception as error:  # there is no class for it
-        cause = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-        raise ConfigError(f"{path}: onnxruntime makes no int8 model of this net: {cause}") from error
+        cause = in_one_line(f"{type(error).__name__}: {error}")
+        raise ConfigError(f"{path} is written, but onnxruntime makes no int8 model of this net: {cause}") from error
 
 
 @contextlib.contextmanager

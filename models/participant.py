@@ -172,7 +172,9 @@ class Participant:
         self._enter_task(self._plan.num_tasks)
         graph = self._backend.feature_graph(self._client.context.net, shape, str(self._data.train_x.dtype))
         about = described(self._spec, self._method, self._client_id, shape)
-        write_model(path, graph, self._client.linear_rules(), about)
+        with asked("linear rules of the client half"):
+            rules = self._client.linear_rules()
+        write_model(path, graph, rules, about)
 
     @property
     def client(self) -> Client:

@@ -23,6 +23,7 @@ from models.nets.frozen_backbone import constants_of
 from models.participant import Participant
 from models.spec import ConfigError
 from tests.models.onnx_files import write_backbone
+from wire.exit_codes import ExitCode
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
@@ -153,6 +154,28 @@ def test_a_run_constant_that_is_kept_no_longer_is_asked_for_by_name(
         told = capsys.readouterr().err
         assert str(constant) in told
         assert f"{why}; a client that is started again is sent it" in told
+
+
+@pytest.mark.parametrize("asked", ["load", "linear_rules"])
+def test_what_the_method_does_wrong_is_told_in_a_line(
+    tmp_path: Path,
+    settings: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    asked: str,
+) -> None:
+    def fail(*given: object) -> None:
+        raise ValueError("expected shape (32,), got (64,)")
+
+    spec = load_final(tmp_path / "a").spec
+    data = open_source(spec, load_client(None, settings)).look()
+    made = Participant(spec, methods.find(spec.method), "a", data, constants_of(spec.model))
+    monkeypatch.setattr(type(made.client), asked, fail)
+    assert cli.main(command(tmp_path, settings)) == ExitCode.FAILED
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(
+        f"edge-client: {asked.replace('_', ' ')} of the client half: ValueError: expected shape (32,)"
+    )
 
 
 def test_a_file_that_cannot_be_written_is_a_config_error(

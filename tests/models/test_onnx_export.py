@@ -158,7 +158,7 @@ def test_int8_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: pyte
     if earlier:
         small.write_bytes(earlier)
     monkeypatch.setattr("onnxruntime.quantization.quantize_static", fail)
-    told = r"model\.onnx: onnxruntime makes no int8 model of this net: RuntimeError: no such operator"
+    told = r"model\.onnx is written, but onnxruntime makes no int8 model of this net: RuntimeError: no such operator"
     with pytest.raises(ConfigError, match=told):
         quantize(whole, small, DATA.train_x)
     assert [path.name for path in tmp_path.iterdir() if path.suffix != ".onnx"] == []
