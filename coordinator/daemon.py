@@ -152,7 +152,7 @@ class Coordinator:
         self._systemd.ready(self._loop)
         waiting = tell_waiting(self._wait, self._rounds, self.lobby, self._display.note, self._put_presence)
         moving = tell_movement(
-            self._rounds, self.lobby.routes, self._door.counters, self._config.transport.heartbeat_s, self._feed
+            self._rounds, self.lobby, self._door.counters, self._config.transport.heartbeat_s, self._feed
         )
         tasks = [self._loop.create_task(work) for work in (self._work(), waiting, moving)]
         if clients is not None and self._rounds.conclusion() is None:

@@ -166,7 +166,7 @@ class Lobby:
             self._foyer.leave(guest.route, message.reason, at)
         elif isinstance(message, Ping):
             self._note_wait(guest.client, message.waits_for[:MAX_WAITS_CHARACTERS], at)
-            self.send(guest.client, encode(Pong()), at)
+            self.prove_life(guest.client, at)
         elif isinstance(message, Ready):
             self._ready(guest.client, guest.route, message)
         return guest.client
@@ -174,6 +174,10 @@ class Lobby:
     def send(self, client: str, frames: Frames, at: float) -> bool:
         """Send to a client; one that cannot be reached is gone, and that is told."""
         return self._foyer.send(client, frames, at)
+
+    def prove_life(self, client: str, at: float) -> None:
+        """Let a client hear that the coordinator is there."""
+        self.send(client, encode(Pong()), at)
 
     def bar(self, route: bytes, reason: str, at: float) -> None:
         """Hear no more of a connection: its client is gone."""

@@ -3,13 +3,17 @@
 A ping proves that a client's daemon lives, and nothing about its trainer. So what heartbeats come to is no movement:
 the kernel's count of a connection must have grown by more than that since the last look, one heartbeat earlier at most.
 Where the kernel does not say, nothing is seen to move.
+
+A tunnel or a proxy may take in a whole update at once. Its client then sees nothing move, and its pings wait behind the
+update, so it would take the coordinator for lost: whose message moves is sent a word unasked.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
+from coordinator.clients.lobby import Lobby
 from coordinator.round_events import ProgressMade
 from coordinator.rounds import Rounds
 from wire.sockets.tcp import Counters
@@ -40,18 +44,19 @@ class Movement:
 
 async def tell_movement(
     machine: Rounds,
-    routes: Callable[[Iterable[str]], Mapping[str, bytes]],
+    lobby: Lobby,
     counters: Callable[[bytes], Counters | None],
     heartbeat_s: float,
     feed: Callable[[ProgressMade], None],
 ) -> None:
     """Feed the rounds progress of each client that has yet to answer and to or from whom a message moves.
 
-    It never returns; `routes` gives the connections of those of some clients who are here.
+    Such a client is sent a word at every heartbeat. It never returns.
     """
     movement, now = Movement(counters), asyncio.get_running_loop().time
     every_s = min(heartbeat_s, machine.rules.deadline_s / 4)
     while True:
         await asyncio.sleep(every_s)
-        for client in movement.look(routes(machine.cohort - machine.answered)):
+        for client in movement.look(lobby.routes(machine.cohort - machine.answered)):
+            lobby.prove_life(client, now())
             feed(ProgressMade(client, machine.round, machine.exchange, now()))

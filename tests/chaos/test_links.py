@@ -103,6 +103,20 @@ def test_a_slow_link_is_no_dead_one(pairs: PairsRun, feature_dim: int) -> None:
     assert coordinator.summary["global_hash"] == pairs.undisturbed_hashes()
 
 
+@pytest.mark.slow
+def test_a_tunnel_that_takes_in_an_update_at_once_is_no_dead_link(pairs: PairsRun) -> None:
+    """Nothing moves at the client for longer than two heartbeats, and its pings wait behind its update."""
+    pairs.configure(model={"feature_dim": 100_000}, run={"num_rounds": 1}, transport={"heartbeat_s": 1.0})
+    coordinator = pairs.serve()
+    with Proxy(coordinator.address, up_bytes_per_s=150_000) as tunnel:
+        clients = [pairs.client(index, coordinator.address) for index in range(1, NUM_CLIENTS)]
+        clients.append(pairs.client(0, tunnel.address))
+        assert coordinator.wait(60.0) == ExitCode.FINISHED, coordinator.said
+        assert [client.wait() for client in clients] == [ExitCode.FINISHED] * NUM_CLIENTS
+    assert tunnel.num_connections == 1
+    assert coordinator.summary["global_hash"] == pairs.undisturbed_hashes()
+
+
 @pytest.mark.chaos
 def test_a_client_keeps_its_id_while_a_long_update_holds_up_its_answer(pairs: PairsRun) -> None:
     pairs.configure(model={"feature_dim": 100_000}, run={"num_rounds": 1}, transport={"heartbeat_s": 1.5})

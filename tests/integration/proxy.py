@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import selectors
 import socket
 import threading
@@ -12,12 +13,18 @@ from types import TracebackType
 
 
 class Proxy:
-    """Listens as long as it is entered, and passes all on, late if so wanted, to a target, which may be absent."""
+    """Listens as long as it is entered, and passes all on, late if so wanted, to a target, which may be absent.
 
-    def __init__(self, target: str = "", delay_s: float = 0.0) -> None:
+    It takes in at once whatever clients send, and passes it on at `up_bytes_per_s`, as a tunnel may.
+    """
+
+    def __init__(self, target: str = "", delay_s: float = 0.0, up_bytes_per_s: float = math.inf) -> None:
         self.target = target
         self._delay_s = delay_s
-        self._late: deque[tuple[float, socket.socket, bytes]] = deque()
+        self._up_bytes_per_s = up_bytes_per_s
+        self._up_at = 0.0
+        self._up: deque[tuple[float, socket.socket, bytes]] = deque()
+        self._down: deque[tuple[float, socket.socket, bytes]] = deque()
         self.num_connections = 0
         self.num_bytes_up = 0
         self.num_bytes_down = 0
@@ -81,12 +88,15 @@ class Proxy:
             return
         try:
             content = end.recv(65536)
-            if end in self._from_target:
-                self.num_bytes_down += len(content)
-            else:
+            due_at = time.monotonic() + self._delay_s
+            if end not in self._from_target:
                 self.num_bytes_up += len(content)
-            if content and not (self._muted and end in self._from_target):
-                self._late.append((time.monotonic() + self._delay_s, self._others[end], content))
+                self._up_at = max(due_at, self._up_at) + len(content) / self._up_bytes_per_s
+                self._up.append((self._up_at, self._others[end], content))
+            elif content:
+                self.num_bytes_down += len(content)
+                if not self._muted:
+                    self._down.append((due_at, self._others[end], content))
         except OSError:
             content = b""
         if not content:
@@ -94,10 +104,11 @@ class Proxy:
 
     def _deliver(self) -> None:
         """Send what is due; to an end that is gone nothing can be sent, and reading there will tell."""
-        while self._late and self._late[0][0] <= time.monotonic():
-            _, end, content = self._late.popleft()
-            with contextlib.suppress(OSError):
-                end.sendall(content)
+        for late in (self._up, self._down):
+            while late and late[0][0] <= time.monotonic():
+                _, end, content = late.popleft()
+                with contextlib.suppress(OSError):
+                    end.sendall(content)
 
     def _drop(self, ends: list[socket.socket], selector: selectors.BaseSelector) -> None:
         for end in ends:
