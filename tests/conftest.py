@@ -5,6 +5,7 @@ all.
 """
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup: what tests start would ignore it as well
+        signal.signal(signal.SIGHUP, lambda *_: None)
     if config.getoption("--method"):
         sys.path.append(str(config.invocation_params.dir))
 

@@ -91,15 +91,7 @@ def test_clients_that_hold_uplinks_for_a_frozen_coordinator(pairs: PairsRun) -> 
     see_it_end(coordinator, signal.SIGINT)
 
 
-@pytest.fixture
-def hangups_heard() -> Iterator[None]:
-    """Start processes that do not ignore SIGHUP, as they would if the tests run under `nohup`."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, before)
-
-
-def test_a_coordinator_and_a_client_whose_terminal_is_gone(hangups_heard: None, pairs: PairsRun) -> None:
+def test_a_coordinator_and_a_client_whose_terminal_is_gone(pairs: PairsRun) -> None:
     pairs.gates.shut(FIRST, SECOND)
     coordinator, clients = pairs.serve_all(0, 1)
     pairs.gates.see(FIRST, SECOND)
