@@ -6,7 +6,6 @@ Nothing here says hello, so no run takes notice.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import statistics
 import time
@@ -24,7 +23,7 @@ from wire.limits import MAX_SOUNDING_BYTES, SOUNDINGS_PER_MINUTE
 from wire.messages import Echo
 from wire.payload import Payload, Tensor
 from wire.sockets.endpoint import Context
-from wire.sockets.knock import mechanism_at
+from wire.sockets.knock import mechanism_by
 from wire.sockets.names import look_up
 from wire.sockets.zeromq import LinkEnd, mismatch
 from wire.version import PROTOCOL_VERSION
@@ -60,13 +59,12 @@ async def examine_way(address: str, keys: Keys | None, client: str, is_configure
         is_configured: whether it is known what keys there should be; without, the way ends at the greeting.
     """
     wanted = ("NULL" if keys is None else "CURVE") if is_configured else ""
-    findings: list[Finding] = []
-    for step in (_name, _port, lambda address: _greeting(address, wanted)):
-        findings.append(await step(address))
-        if findings[-1].code != ExitCode.FINISHED:
-            return findings
-    soundings = [finding async for finding in _soundings(address, keys, client)] if is_configured else []
-    return [*findings, *soundings]
+    findings = [await _name(address)]
+    if findings[-1].code == ExitCode.FINISHED:
+        findings += await _port_and_greeting(address, wanted)
+    if findings[-1].code == ExitCode.FINISHED and is_configured:
+        findings += [finding async for finding in _soundings(address, keys, client)]
+    return findings
 
 
 async def _name(address: str) -> Finding:
@@ -79,28 +77,31 @@ async def _name(address: str) -> Finding:
     return Finding("name", f"{host} is {', '.join(found)}")
 
 
-async def _port(address: str) -> Finding:
+async def _port_and_greeting(address: str, wanted: str) -> list[Finding]:
+    """Look at both by one connection: the coordinator takes notice of each that ends before its handshake is done."""
     host, port = split_address(address) or ("", 0)
     try:
         first, *_ = await look_up(host)  # the one that ZeroMQ connects to
         began = time.perf_counter()
-        _, writer = await asyncio.wait_for(asyncio.open_connection(first, port), CONNECT_S)
+        reader, writer = await asyncio.wait_for(asyncio.open_connection(first, port), CONNECT_S)
     except (OSError, asyncio.TimeoutError) as error:
-        number = getattr(error, "errno", None) or 0
-        why = os.strerror(number) if number > 0 else str(error) or f"no answer within {CONNECT_S:g} s"
-        where = "127.0.0.1" if is_loopback(host) else "0.0.0.0"
-        start = f"start `coordinator serve` there, with [transport] bind = '{where}:{port}'"
-        advice = f"{start}, and let TCP port {port} through its firewall"
-        return Finding("port", f"{address} cannot be reached: {why}", advice, ExitCode.BAD_CONFIG)
+        return [_unreachable(address, error)]
     took_s = time.perf_counter() - began
-    writer.close()
-    with contextlib.suppress(OSError):
-        await writer.wait_closed()
-    return Finding("port", f"{address} answers in {took_s * 1000:.1f} ms", figures={"connect_s": took_s})
+    reached = Finding("port", f"{address} answers in {took_s * 1000:.1f} ms", figures={"connect_s": took_s})
+    return [reached, _greeting(address, await mechanism_by(reader, writer), wanted)]
 
 
-async def _greeting(address: str, wanted: str) -> Finding:
-    mechanism = await mechanism_at(address)
+def _unreachable(address: str, error: Exception) -> Finding:
+    host, port = split_address(address) or ("", 0)
+    number = getattr(error, "errno", None) or 0
+    why = os.strerror(number) if number > 0 else str(error) or f"no answer within {CONNECT_S:g} s"
+    where = "127.0.0.1" if is_loopback(host) else "0.0.0.0"
+    start = f"start `coordinator serve` there, with [transport] bind = '{where}:{port}'"
+    advice = f"{start}, and let TCP port {port} through its firewall"
+    return Finding("port", f"{address} cannot be reached: {why}", advice, ExitCode.BAD_CONFIG)
+
+
+def _greeting(address: str, mechanism: str, wanted: str) -> Finding:
     if not mechanism:
         advice = "another program listens there, or a proxy with nobody behind it: correct [coordinator] address"
         return Finding("greeting", f"{address} does not greet as a coordinator does", advice, ExitCode.BAD_CONFIG)

@@ -23,14 +23,24 @@ _GREETING_BYTES = 64
 async def mechanism_at(address: str) -> str:
     """Return the mechanism that a peer at `host:port` greets with, `CURVE` or `NULL`; "" if none does in time."""
     host, _, port = address.rpartition(":")
-    with contextlib.suppress(OSError, asyncio.TimeoutError, EOFError, UnicodeDecodeError):
-        return await asyncio.wait_for(_greeting(host.strip("[]"), int(port)), KNOCK_S)
+    with contextlib.suppress(OSError, asyncio.TimeoutError):
+        return await asyncio.wait_for(_knock(host.strip("[]"), int(port)), KNOCK_S)
     return ""
 
 
-async def _greeting(host: str, port: int) -> str:
+async def mechanism_by(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:
+    """Return the same of the peer of a new connection, which is closed by that."""
+    with contextlib.suppress(OSError, asyncio.TimeoutError, EOFError, UnicodeDecodeError):
+        return await asyncio.wait_for(_greeting(reader, writer), KNOCK_S)
+    return ""
+
+
+async def _knock(host: str, port: int) -> str:
     first, *_ = await look_up(host)
-    reader, writer = await asyncio.open_connection(first, port)
+    return await mechanism_by(*await asyncio.open_connection(first, port))
+
+
+async def _greeting(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:
     try:
         writer.write(_VERSIONED)
         theirs = await reader.readexactly(_GREETING_BYTES)

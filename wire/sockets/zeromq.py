@@ -184,7 +184,8 @@ class Router(Endpoint):
         if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
             return  # the gatekeeper has told
         if event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
-            self._on_failed("handshake", f"a peer broke off its handshake, or took over {HANDSHAKE_MS / 1000:g} s")
+            left = "a peer left before its handshake was done, as `edge-client doctor` and port scans do"
+            self._on_failed("unfinished", f"{left}, or took over {HANDSHAKE_MS / 1000:g} s")
         elif value == _MISMATCH:
             theirs = "does not encrypt" if self._is_encrypted else "encrypts"
             self._on_failed("plaintext" if self._is_encrypted else "encrypted", f"a peer {theirs}, unlike this port")

@@ -45,15 +45,16 @@ def examined(
     knows: bool = True,
     own: KeyPair | None = COORDINATOR,
     name: str = "127.0.0.1",
+    turned_away: TurnedAway | None = None,
 ) -> list[Finding]:
     """Walk to a door that knows one key, that of client `a`; it must hear of no arrival."""
     arrivals: list[Arrival] = []
 
     async def walk() -> list[Finding]:
         theirs = CoordinatorKeys(own, Enrolment.of({"a": ENROLLED.public})) if own is not None else None
-        turned_away = TurnedAway({}, lambda text: None)
+        counted = turned_away or TurnedAway({}, lambda text: None)
         door = Door(
-            TRANSPORT, theirs, arrivals.append, lambda route, reason: None, turned_away, lambda route, counters: None
+            TRANSPORT, theirs, arrivals.append, lambda route, reason: None, counted, lambda route, counters: None
         )
         try:
             return await walked(door.address.replace("127.0.0.1", name), keys, client, knows)
@@ -71,6 +72,13 @@ def test_an_enrolled_device_hears_of_clock_and_speed() -> None:
     figures = {key: value for finding in findings for key, value in finding.figures.items()}
     assert all(figures[key] is not None for key in ("connect_s", "behind_s", "uncertainty_s", "round_trip_s"))
     assert figures.keys() >= {"up_bytes_per_s", "least_down_bytes_per_s"}
+
+
+@pytest.mark.parametrize("own", [COORDINATOR, None])
+def test_a_look_is_one_handshake_that_was_not_finished_and_no_more(own: KeyPair | None) -> None:
+    turned_away = TurnedAway({}, lambda text: None)
+    assert exit_code(examined(OURS if own else None, own=own, turned_away=turned_away)) == ExitCode.FINISHED
+    assert turned_away.counts == {"unfinished": 1}
 
 
 def test_without_encryption_on_both_sides_no_keys_are_needed() -> None:

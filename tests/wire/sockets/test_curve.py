@@ -210,7 +210,7 @@ def test_a_peer_that_takes_too_long_over_its_handshake_is_ended(
         await until(lambda: port.failed)
         writer.close()
 
-    assert run(context, main, is_encrypted).failed == ["handshake"]
+    assert run(context, main, is_encrypted).failed == ["unfinished"]
 
 
 def test_the_bytes_on_the_wire_are_those_that_are_counted(context: Context) -> None:
