@@ -71,7 +71,7 @@ def stop(path: Path) -> ExitCode:
             print(f"{folder.run_id} still runs as process {process.pid} after {WITHIN_S:g} s")
             return ExitCode.FAILED
         time.sleep(0.02)
-    outcome = whereabouts(folder).outcome
+    outcome = folder.read_summary().get("outcome")
     return _told(f"{folder.run_id} is stopped; its outcome: {outcome or 'none yet, as its process was killed'}")
 
 

@@ -7,7 +7,9 @@
     over         it has an outcome
 
 The queue of a service speaks first: it also knows runs that never began, and those that were queued anew, whose
-`summary.json` tells of an earlier time. Only what was killed before the queue had it is told by the summary.
+`summary.json` tells of an earlier time. But it hears nothing of a process that goes on alone with one of its runs
+(`serve --resume`): as long as that has the run it is running, and of no service. What came of it by then is told by the
+summary, as is what was killed before the queue had it.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 
 import psutil
 
-from coordinator.service.queue import Entry, Queue, queue_of
+from coordinator.service.queue import FILE, Entry, Queue, queue_of, service_of
 from coordinator.store.holder import holder
 from coordinator.store.run_folder import RunFolder
 
@@ -47,7 +49,7 @@ class Whereabouts(NamedTuple):
         outcome: of one that is over: `finished`, `failed`, `interrupted` or `cancelled`; of any other, nothing.
         reason: why it is over, for people; nothing where the outcome says all.
         process: what has it in a store, if that is of this machine.
-        queue: that of its service, if it is of one.
+        queue: that of its service, if it is of one and no other process goes on with it.
     """
 
     state: State
@@ -57,13 +59,16 @@ class Whereabouts(NamedTuple):
     queue: Queue | None
 
 
-def whereabouts(folder: RunFolder) -> Whereabouts:
-    """Return where the run in this folder is.
+def whereabouts(folder: RunFolder, queue: Queue | None = None) -> Whereabouts:
+    """Return where the run in this folder is; the queue of its service, if it is of one, is read where it is not given.
 
     Raises:
         ConfigError: its `summary.json` is damaged.
     """
-    summary, process, queue = folder.read_summary(), holder(folder.store_path), queue_of(folder)
+    summary, process = folder.read_summary(), holder(folder.store_path)
+    queue = queue if queue is not None else queue_of(folder)
+    if queue is not None and process is not None and not _is_service(process, queue):
+        return Whereabouts("running", "", "", process, None)
     entry = queue.get(folder.run_id) if queue is not None else None
     outcome = _outcome(entry, summary)
     state: State = "over"
@@ -72,13 +77,18 @@ def whereabouts(folder: RunFolder) -> Whereabouts:
     return Whereabouts(state, outcome, _reason(outcome, entry, summary), process, queue)
 
 
+def _is_service(process: psutil.Process, queue: Queue) -> bool:
+    return process == holder(queue.folder / FILE) or service_of(process) is not None
+
+
 def _outcome(entry: Entry | None, summary: Mapping[str, Any]) -> str:
     told = str(summary.get("outcome", ""))
     if entry is None:
         return told
-    if entry.state == "running":
-        return told if told in GIVEN_UP else ""
-    return entry.outcome
+    if entry.state == "queued":
+        return ""
+    later = GIVEN_UP if entry.outcome in ("", "interrupted") else ("finished",)  # as it went on without its queue
+    return told if told in later else entry.outcome
 
 
 def _without_outcome(process: psutil.Process | None, summary: Mapping[str, Any]) -> State:
@@ -88,7 +98,7 @@ def _without_outcome(process: psutil.Process | None, summary: Mapping[str, Any])
 
 
 def _reason(outcome: str, entry: Entry | None, summary: Mapping[str, Any]) -> str:
-    reason = entry.reason if entry is not None else ""
+    reason = entry.reason if entry is not None and entry.outcome == outcome else ""
     if not reason and summary.get("outcome") == outcome:
         reason = str(summary.get("reason", ""))
     return reason if reason != outcome else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
@@ -15,8 +16,10 @@ from coordinator.service.hosted import Hosted, Plan
 from coordinator.service.orders import Cancel, Done, ListRuns, Resume, Runs, RunState, Stop, Submit
 from coordinator.service.queue import MOST_RUNS, Entry
 from coordinator.service.requirements import count_unmet, unmet
+from coordinator.store.holder import last_holder
 from coordinator.store.run_folder import RunFolder
 from coordinator.store.schema import refused
+from coordinator.whereabouts import whereabouts
 from models.data import dataset_classes
 from models.spec import ConfigError, read_section
 from wire.messages import Message
@@ -82,8 +85,9 @@ class Clerk:
     async def _end(self, run_id: str, reason: str, outcome: str) -> Done:
         entry, hosted = self._entry(run_id), self._service.hosted.get(run_id)
         if hosted is None:
-            advice = f"; `coordinator cancel {run_id}` takes it out of the queue" if entry.state == "queued" else ""
-            is_what = f"over ({entry.outcome})" if entry.state == "over" else entry.state
+            now = self._now(entry)
+            advice = f"; `coordinator cancel {run_id}` takes it out of the queue" if now.state == "queued" else ""
+            is_what = f"over ({now.outcome})" if now.state == "over" else _in_words(now)
             raise ConfigError(f"{run_id}: expected a run that goes on, got one that is {is_what}{advice}")
         hosted.end(reason, outcome)
         await self._service.over(run_id)
@@ -98,9 +102,9 @@ class Clerk:
 
     def _see_may_resume(self, run_id: str) -> None:
         self._service.place.see()
-        entry = self._entry(run_id)
-        if entry.state != "over" or entry.outcome == "finished":
-            is_what = "finished" if entry.outcome == "finished" else entry.state
+        now = self._now(self._entry(run_id))
+        if now.state != "over" or now.outcome == "finished":
+            is_what = "finished" if now.outcome == "finished" else _in_words(now)
             raise ConfigError(
                 f"{run_id}: expected a run that was stopped, cancelled or has failed, got one that is {is_what}"
             )
@@ -111,7 +115,25 @@ class Clerk:
     def _folder(self, run_id: str) -> RunFolder:
         return RunFolder.open(self._service.config.runs / run_id)
 
+    def _now(self, entry: Entry) -> Entry:
+        """Return where a run stands: with one that is over here another process may go on, or have gone on."""
+        if entry.state != "over" or entry.outcome == "finished":
+            return entry
+        folder = RunFolder(self._service.config.runs / entry.run_id)
+        last = last_holder(folder.store_path)
+        if last is not None and last.pid == os.getpid():  # no other has had it since
+            return entry
+        try:
+            found = whereabouts(folder, self._service.queue)
+        except ConfigError:
+            return entry
+        if not found.outcome and found.process is not None:
+            told = f"process {found.process.pid} goes on with it, not this service; `coordinator stop` ends that"
+            return Entry(entry.run_id, "running", reason=told)
+        return Entry(entry.run_id, "over", found.outcome, found.reason)
+
     def _state(self, entry: Entry) -> RunState:
+        entry = self._now(entry)
         folder = RunFolder(self._service.config.runs / entry.run_id)
         config, fault = _read(folder)
         round, clients, told = None, [], [entry.reason]
@@ -157,6 +179,10 @@ def _told_of(hosted: Hosted) -> str:
     """Name a run that goes on, and say what it waits for."""
     round, waits_for = hosted.where
     return f"{hosted.run_id} is in round {round}" + (f" ({waits_for})" if waits_for else "")
+
+
+def _in_words(entry: Entry) -> str:
+    return f"{entry.state}: {entry.reason}" if entry.reason else entry.state
 
 
 def _read(folder: RunFolder) -> tuple[RunConfig | None, str]:

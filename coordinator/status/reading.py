@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -53,7 +52,7 @@ class Status(msgspec.Struct, frozen=True):
         outcome: of one that is over: `finished`, `failed`, `interrupted` or `cancelled`.
         reason: why it is over, where the outcome does not say all.
         process: the id of the process that has it, None if there is none on this machine.
-        service: the folder of its service, None if it is of none.
+        service: the folder of its service, None if it is of none, or another process goes on with it.
         service_is_at_work: whether that service runs.
         num_rounds: how many rounds it has.
         rounds_completed: how many of them were completed by now.
@@ -126,7 +125,7 @@ def read_status(path: Path) -> Status:
         told = f"{what} and is over ({found.outcome}): only its figures are left"
         raise ConfigError(f"{folder.run_id} {told}; coordinator report {path} --format table tells them")
     free = free_bytes(path)
-    with _opened(folder, found.queue is not None) as connection:
+    with _opened(folder, found) as connection:
         position, records = read_position(connection), read_rounds(connection)
         devices, facts = read_devices(connection), read_facts(connection)
         accuracy = _latest_accuracy(connection, records)
@@ -187,11 +186,21 @@ def _exchange_name(method: str, exchange: int) -> str | None:
         return None
 
 
-def _opened(folder: RunFolder, is_hosted: bool) -> AbstractContextManager[sqlite3.Connection]:
-    """Return the run's store to read; a service's run that never began has none, which is as good as an empty one."""
-    if is_hosted and not folder.store_path.exists():
-        return contextlib.closing(open_database(None))
-    return reading(folder.store_path)
+@contextlib.contextmanager
+def _opened(folder: RunFolder, found: Whereabouts) -> Iterator[sqlite3.Connection]:
+    """Read the run's store; a service's run that never began has none, which is as good as an empty one.
+
+    Nor has it a whole one where the disk was full as that was made.
+    """
+    with contextlib.ExitStack() as opened:
+        try:
+            connection = opened.enter_context(reading(folder.store_path))
+        except ConfigError:
+            never_began = found.state in ("queued", "over") and not size_bytes(folder.metrics_path)
+            if found.queue is None or not (never_began or not folder.store_path.exists()):
+                raise
+            connection = opened.enter_context(contextlib.closing(open_database(None)))
+        yield connection
 
 
 def _by_service(found: Whereabouts, folder: RunFolder) -> tuple[Whereabouts, str]:

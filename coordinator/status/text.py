@@ -24,6 +24,9 @@ from coordinator.whereabouts import IN_WORDS, NO_PROCESS
 Columns = dict[str, tuple[str, Callable[[Any], str]]]
 """By title, the figure of a client that a column has, and how that is shown."""
 
+BESIDE_A_SERVICE = " --set transport.bind=HOST:PORT, an address beside the service's, to which its clients are to go"
+"""What a process that goes on with a run of a service at work needs."""
+
 NOW: Columns = {"phase": ("phase", str), "silent for": ("silent_s", show_seconds)}
 
 LAST_EXCHANGE: Columns = {
@@ -111,9 +114,11 @@ def _how_to_go_on(status: Status) -> str:
         path = Path(status.folder).resolve()
         names = f"{shlex.quote(str(path))} {shlex.quote(str(path.with_name(status.begun_as)))}"
         return f"to go on: first give the folder the name again that the run was begun with: mv {names}"
-    if status.service is None:
-        larger = " --set round.max_failed_rounds=N" if "max_failed_rounds" in status.reason else ""
-        return RunFolder(Path(status.folder)).how_to_go_on(status.mode or "serve") + larger
+    is_given_up = "max_failed_rounds" in status.reason
+    if status.service is None or is_given_up:
+        larger = " --set round.max_failed_rounds=N" if is_given_up else ""
+        beside = BESIDE_A_SERVICE if status.service_is_at_work else ""
+        return RunFolder(Path(status.folder)).how_to_go_on(status.mode or "serve") + larger + beside
     if status.outcome:
         return f"to go on: coordinator resume {status.run_id}"
     return service_goes_on(Path(status.service))

@@ -119,6 +119,24 @@ def test_a_service_is_not_ended_for_one_of_its_runs_that_its_queue_does_not_know
     place.leave()
 
 
+@pytest.mark.parametrize("state", ["queued", "running", "over"])
+def test_a_process_that_goes_on_alone_with_a_run_of_a_service_is_ended(
+    state: Literal["queued", "running", "over"], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded = RecordedRun(Path("service/runs"))
+    folder = recorded.settle()
+    Queue(Path("service")).put(Entry(folder.run_id, state, "failed" if state == "over" else ""))
+
+    def terminate(process: psutil.Process) -> None:
+        recorded.leave()
+        folder.write_summary(figures(outcome="interrupted", reason="stopped by SIGTERM"))
+
+    monkeypatch.setattr(psutil.Process, "terminate", terminate)
+    monkeypatch.setattr("coordinator.stop._is_there", lambda process: False)
+    assert cli.main(["stop", folder.run_id]) == ExitCode.FINISHED
+    assert capsys.readouterr().out == f"{folder.run_id} is stopped; its outcome: interrupted\n"
+
+
 def test_a_service_is_known_by_its_socket_where_the_file_of_its_lock_is_gone(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import io
 from pathlib import Path
+from typing import Literal
 
 import psutil
 import pytest
 
 from coordinator.config import load
 from coordinator.display import Display
+from coordinator.service.place import Place
 from coordinator.service.queue import RUNS, Entry, Queue
 from coordinator.store.record import RunRecord
 from coordinator.store.run_folder import RunFolder
@@ -43,7 +45,11 @@ def test_a_run_of_no_service_goes_on_while_a_process_has_it(tmp_path: Path) -> N
         (Entry("run", "over", "failed"), ("failed", "no quorum"), ("over", "failed", "no quorum")),
         (Entry("run", "over", "failed", "no data"), ("interrupted", "stopped"), ("over", "failed", "no data")),
         (Entry("run", "over", "interrupted"), ("interrupted", "stopped"), ("over", "interrupted", "stopped")),
+        (Entry("run", "over", "interrupted", "stopped"), ("finished", ""), ("over", "finished", "")),
+        (Entry("run", "over", "interrupted", "stopped"), ("failed", "no quorum"), ("over", "failed", "no quorum")),
+        (Entry("run", "over", "failed", "no quorum"), ("finished", ""), ("over", "finished", "")),
         (Entry("run", "over", "cancelled"), ("interrupted", "stopped"), ("over", "cancelled", "")),
+        (Entry("run", "over", "cancelled"), ("failed", "no quorum"), ("over", "cancelled", "")),
         (Entry("run", "over", "cancelled", "cancelled"), None, ("over", "cancelled", "")),
     ],
 )
@@ -56,6 +62,22 @@ def test_of_a_run_of_a_service_the_queue_speaks_first(
         folder.write_summary(figures(outcome=outcome, reason=reason))
     Queue(tmp_path).put(Entry(folder.run_id, entry.state, entry.outcome, entry.reason))
     assert told(folder) == expected
+
+
+@pytest.mark.parametrize("state", ["queued", "running", "over"])
+def test_a_run_of_a_service_that_another_process_goes_on_with_is_running_and_of_no_service(
+    tmp_path: Path, state: Literal["queued", "running", "over"]
+) -> None:
+    recorded, outcome = RecordedRun(tmp_path / RUNS), "interrupted" if state == "over" else ""
+    entry = Entry(recorded.folder.run_id, state, outcome, outcome and "stopped")
+    Queue(tmp_path).put(entry)
+    recorded.folder.write_summary(figures(outcome="interrupted", reason="stopped"))  # of the time before
+    assert whereabouts(recorded.settle()) == ("running", "", "", psutil.Process(), None)
+    place = Place(tmp_path)  # from now on this process is the service
+    by_service = whereabouts(recorded.folder)
+    assert (by_service.outcome, by_service.queue is None) == (outcome, False)
+    place.leave()
+    recorded.leave()
 
 
 def test_a_run_with_its_store_in_memory_has_a_process_as_any(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -12,8 +14,20 @@ from coordinator.metrics import privacy
 from coordinator.service.clerk import Clerk
 from coordinator.service.orders import Cancel, Done, ListRuns, Resume, Runs, Stop
 from coordinator.service.queue import Entry
+from coordinator.store.run_folder import RunFolder
 from models.spec import ConfigError, DataConfig
-from tests.coordinator.service.in_process import fill_the_disk, settings, standing, submitted
+from tests.coordinator.service.in_process import fill_the_disk, listed, settings, standing, submitted
+from tests.coordinator.stores import figures
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from coordinator.store.schema import lock_store
+lock_store(Path(sys.argv[1]))
+print(flush=True)
+time.sleep(20)
+"""
+"""A process that has a store."""
 
 
 @pytest.fixture
@@ -75,6 +89,38 @@ def test_a_run_is_resumed_once_and_its_data_are_looked_through_beside_the_loop(
     asyncio.run(main())
     assert len(read_by) == 2
     assert threading.main_thread() not in read_by
+
+
+def test_a_run_that_another_process_goes_on_with_is_told_as_that_and_not_queued_beside_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with standing(settings(folder)) as service:
+            run_id, clerk = await submitted(service), Clerk(service)
+            del service.plans[run_id]
+            stopped = Entry(run_id, "over", "interrupted", "stopped")
+            service.queue.put(stopped)
+            run = RunFolder(folder / "runs" / run_id)
+            with subprocess.Popen([sys.executable, "-c", HOLD, run.store_path], stdout=subprocess.PIPE) as other:
+                assert other.stdout is not None
+                other.stdout.readline()
+                told = f"process {other.pid} goes on with it, not this service; `coordinator stop` ends that"
+                (now,) = (await listed(clerk)).runs
+                assert (now.state, now.outcome, now.told) == ("running", "", told)
+                for order in (Resume(run_id), Stop(run_id), Cancel(run_id)):
+                    with pytest.raises(ConfigError, match=f"got one that is running: {told}"):
+                        await clerk.carry_out(order)
+                other.kill()
+            (now,) = (await listed(clerk)).runs
+            assert (now.state, now.outcome, now.told) == ("over", "interrupted", "stopped")
+            run.write_summary(figures(outcome="finished"))
+            (now,) = (await listed(clerk)).runs
+            assert (now.state, now.outcome, now.told) == ("over", "finished", "")
+            with pytest.raises(ConfigError, match="got one that is finished"):
+                await clerk.carry_out(Resume(run_id))
+            assert service.queue.find(run_id) == stopped
+
+    asyncio.run(main())
 
 
 def test_who_would_stop_a_run_that_is_queued_is_told_how_to_take_it_out(folder: Path) -> None:

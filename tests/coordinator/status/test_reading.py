@@ -14,8 +14,6 @@ import pytest
 
 from coordinator.config import load
 from coordinator.metrics.links import LinkCounts, StoredLinks
-from coordinator.service.orders import RunState
-from coordinator.service.queue import RUNS, Entry, Queue
 from coordinator.status.reading import CLEAR, read_status, watch
 from coordinator.status.text import format_status, json_status
 from coordinator.store.run_folder import RunFolder
@@ -63,47 +61,6 @@ def test_a_run_that_was_killed_says_how_it_goes_on(tmp_path: Path) -> None:
     assert "no process" not in format_status(read_status(recorded.end().path))
 
 
-def test_a_run_whose_end_its_service_could_not_write_is_over_by_its_word(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = stored_run(tmp_path / RUNS, "serve")
-    Queue(tmp_path).put(Entry(folder.run_id, "running"))
-    over = RunState(folder.run_id, str(folder.path), "m", "over", "interrupted", told="database or disk is full")
-    monkeypatch.setattr("coordinator.client_api.state", lambda run_id, service: over)
-    told = format_status(read_status(folder.path)).splitlines()
-    assert told[0].endswith("over (interrupted: database or disk is full)")
-    assert told[2] == f"to go on: coordinator resume {folder.run_id}"
-
-
-def test_a_service_that_is_at_work_is_not_said_to_go_on_when_it_is_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = stored_run(tmp_path / RUNS, "serve")
-    Queue(tmp_path).put(Entry(folder.run_id, "running"))
-    monkeypatch.setattr("coordinator.client_api.is_at_work", lambda service: True)
-    assert "started again" not in format_status(read_status(folder.path))
-
-
-def test_a_run_of_a_service_that_was_killed_says_that_the_service_goes_on_with_it(tmp_path: Path) -> None:
-    folder = stored_run(tmp_path / RUNS, "serve")
-    Queue(tmp_path).put(Entry(folder.run_id, "running"))
-    status = read_status(folder.path)
-    told = f"it was killed, or runs elsewhere; its service in {tmp_path}, started again, goes on with it"
-    assert told in format_status(status)
-    assert "--resume" not in format_status(status)
-
-
-def test_a_run_that_its_service_gave_up_has_no_other_process_to_wait_for(tmp_path: Path) -> None:
-    folder = stored_run(tmp_path / RUNS, "serve")
-    Queue(tmp_path).put(Entry(folder.run_id, "over", "failed", "internal error"))
-    status = read_status(folder.path)
-    assert status.outcome == "failed"
-    told = format_status(status)
-    assert "over (failed: internal error)" in told
-    assert f"to go on: coordinator resume {folder.run_id}" in told
-    assert "goes on with it" not in told
-
-
 def test_a_run_that_failed_says_why_and_how_it_goes_on(tmp_path: Path) -> None:
     folder = RecordedRun(tmp_path, mode="serve").end()
     reason = "3 rounds failed in a row (max_failed_rounds)"
@@ -135,41 +92,6 @@ def test_a_run_that_has_used_up_its_rounds_cannot_go_on(tmp_path: Path) -> None:
     assert "to go on" not in format_status(read_status(folder.path))
 
 
-def test_a_run_whose_service_was_stopped_in_order_goes_on_with_it(tmp_path: Path) -> None:
-    folder = stored_run(tmp_path / RUNS, "serve")
-    folder.write_summary(figures(outcome="interrupted", reason="stopped by SIGTERM"))
-    Queue(tmp_path).put(Entry(folder.run_id, "running"))
-    status = read_status(folder.path)
-    assert (status.state, status.outcome) == ("stopped", None)
-    told = f"no process of this machine has it; its service in {tmp_path}, started again, goes on with it"
-    assert told in format_status(status)
-    assert "killed" not in format_status(status)
-
-
-def test_a_run_that_was_cancelled_before_it_began_is_over(tmp_path: Path) -> None:
-    folder = stored_run(tmp_path / RUNS, "serve")
-    folder.store_path.unlink()
-    Queue(tmp_path).put(Entry(folder.run_id, "over", "cancelled"))
-    status = read_status(folder.path)
-    assert (status.state, status.outcome) == ("over", "cancelled")
-    assert "over (cancelled)" in format_status(status)
-    assert f"to go on: coordinator resume {folder.run_id}" in format_status(status)
-
-
-def test_a_run_that_was_cancelled_says_so_once(tmp_path: Path) -> None:
-    folder = stored_run(tmp_path / RUNS, "serve")
-    folder.write_summary(figures(outcome="interrupted", reason="stopped"))  # of an earlier time
-    Queue(tmp_path).put(Entry(folder.run_id, "over", "cancelled", "cancelled"))
-    assert "over (cancelled)" in format_status(read_status(folder.path))
-
-
-def test_a_queued_run_of_a_service_that_does_not_run_waits_for_that(tmp_path: Path) -> None:
-    folder = stored_run(tmp_path / RUNS, "serve")
-    Queue(tmp_path).put(Entry(folder.run_id, "queued"))
-    told = f"no process of this machine has it; its service in {tmp_path}, started again, goes on with it"
-    assert told in format_status(read_status(folder.path))
-
-
 def test_of_a_run_in_memory_that_is_over_only_the_figures_are_left(tmp_path: Path) -> None:
     folder = RunFolder.create(load(None, [f"run.dir={tmp_path}", "run.store=memory"]), "20260131-235959")
     folder.write_summary(figures(outcome="finished"))
@@ -183,24 +105,6 @@ def test_of_a_run_that_is_over_and_has_lost_its_store_only_the_figures_are_left(
     folder.store_path.unlink()
     with pytest.raises(ConfigError, match=r"has lost its store\.sqlite and is over \(finished\).*coordinator report"):
         read_status(folder.path)
-
-
-@pytest.mark.parametrize("has_begun", [False, True])
-def test_a_queued_run_waits_in_the_words_of_its_service(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_begun: bool
-) -> None:
-    folder = stored_run(tmp_path / RUNS, "serve")
-    if not has_begun:
-        folder.store_path.unlink()
-    folder.write_summary(figures(outcome="interrupted"))
-    Queue(tmp_path).put(Entry(folder.run_id, "queued"))
-    assert read_status(folder.path).waits_for is None  # its service does not run
-    waiting = RunState(folder.run_id, str(folder.path), "fedproto", "queued", told="waiting for clients 3/10")
-    monkeypatch.setattr("coordinator.client_api.state", lambda run_id, service: waiting)
-    status = read_status(folder.path)
-    assert (status.state, status.outcome, status.rounds_completed) == ("queued", None, 0)
-    assert format_status(status).splitlines()[0].endswith("fedproto, queued")
-    assert "waiting for clients 3/10" in format_status(status).splitlines()
 
 
 def test_the_text_has_units_and_aligned_columns(tmp_path: Path) -> None:
