@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from wire.messages import Ack
 
@@ -12,18 +12,25 @@ ACK_AFTER_S = 0.1
 
 
 class Acks:
-    """The acknowledgements that are not sent yet; `send` is called on the event loop that runs as they are put."""
+    """The acknowledgements that are not sent yet, and of each client the last update that can no longer be lost."""
 
-    def __init__(self, send: Callable[[str, Ack], None]) -> None:
+    def __init__(self, send: Callable[[str, Ack], None], durable: Mapping[str, tuple[int, int]]) -> None:
+        """Begin with what the store holds, by client: round and exchange; `send` is called on the event loop."""
         self._send = send
+        self._durable = dict(durable)
         self._due: dict[str, tuple[float, Ack]] = {}
         self._is_timed = False
 
     def put(self, client: str, ack: Ack) -> None:
-        """Acknowledge this client's update in ACK_AFTER_S."""
+        """Note that this client's update is durable, and acknowledge it in ACK_AFTER_S."""
+        self._durable[client] = (ack.round, ack.exchange)
         self._due.pop(client, None)  # the dictionary is in the order of times
         self._due[client] = (asyncio.get_running_loop().time() + ACK_AFTER_S, ack)
         self._set_timer()
+
+    def is_durable(self, client: str, round: int, exchange: int) -> bool:
+        """Say whether the last durable update of this client is that of this exchange."""
+        return self._durable.get(client) == (round, exchange)
 
     def drop(self, client: str) -> None:
         """The client is told otherwise."""

@@ -125,7 +125,7 @@ class Coordinator:
             self._rounds, self._method, self._half, record, self._ledger, self._now, self._feed, self._finish
         )
         self._tasks = Tasks(self._token, self._rounds, self._conductor, config.transport)
-        self._acks = Acks(self._acknowledge)
+        self._acks = Acks(self._acknowledge, self._rounds.last_accepted)
         self._alarm = Alarm(self._next_due, self._on_due)
 
     @property
@@ -277,16 +277,16 @@ class Coordinator:
         if refusal is None:
             return True
         self._refuse(refusal)
-        if refusal.code == RefusalCode.DUPLICATE and self._conductor.exchange.is_durable(client):
+        if refusal.code == RefusalCode.DUPLICATE and self._acks.is_durable(client, round, exchange):
             self.lobby.send(client, encode(Ack(self._token, round, exchange)), self._now())
         return False
 
     def _on_durable(self, client: str, exchange: OpenExchange) -> None:
         reach("update.durable")
-        is_spilled = self._record.spills(exchange.accepted[client].packed)
-        exchange.settle(client, is_spilled)
-        if is_spilled and exchange is self._conductor.exchange:  # it was in memory until now
-            self._grant(self._grants.release(client))
+        if self._record.spills(exchange.accepted[client].packed):
+            exchange.spill(client)
+            if exchange is self._conductor.exchange:  # it was in memory until now
+                self._grant(self._grants.release(client))
         self._acks.put(client, Ack(self._token, exchange.round, exchange.index))
 
     def _acknowledge(self, client: str, ack: Ack) -> None:
@@ -295,9 +295,9 @@ class Coordinator:
             reach("ack.sent")
 
     def _refuse(self, refusal: round_events.Refuse) -> None:
-        """Refuse an update; one that is only early is still to come, so it is neither counted nor told of."""
-        if refusal.code != RefusalCode.NOT_OPEN:
-            self._ledger.since_start.refused(refusal.code)
+        """Refuse an update; one that is early is still to come, and of one that came twice people need not hear."""
+        self._ledger.since_start.refused(refusal.code)
+        if refusal.code not in (RefusalCode.NOT_OPEN, RefusalCode.DUPLICATE):
             self._display.note(f"{refusal.client}: update refused ({refusal.code}): {refusal.reason}")
         message = Refusal(refusal.code, refusal.reason, False, self._token, *self._rounds.takes_from)
         self.lobby.send(refusal.client, encode(message), self._now())

@@ -21,7 +21,6 @@ class Accepted(msgspec.Struct):
 
     num_train: int
     packed: Packed
-    durable: bool = False
     spilled: bool = False
 
 
@@ -66,18 +65,12 @@ class OpenExchange:
 
     def restore(self, client: str, num_train: int, packed: Packed, spilled: bool) -> None:
         """Take an update back from the store; of one that lies in a file the buffer is not needed."""
-        self.accepted[client] = Accepted(num_train, packed, durable=True, spilled=spilled)
+        self.accepted[client] = Accepted(num_train, packed, spilled=spilled)
 
-    def is_durable(self, client: str) -> bool:
-        """Say whether this client's update is accepted and can no longer be lost."""
-        return client in self.accepted and self.accepted[client].durable
-
-    def settle(self, client: str, spilled: bool) -> None:
-        """Note that an update is durable; one that lies in a file is dropped from memory."""
+    def spill(self, client: str) -> None:
+        """Drop an update from memory that lies in a file."""
         held = self.accepted[client]
-        held.durable = True
-        if spilled:
-            held.packed, held.spilled = held.packed._replace(buffer=b""), True
+        held.packed, held.spilled = held.packed._replace(buffer=b""), True
 
     def contributions(self, load: Callable[[str], bytes]) -> Iterable[tuple[str, int, Packed]]:
         """Yield client, train samples and update in client-id order; `load` returns the buffer of a spilled one."""

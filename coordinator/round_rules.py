@@ -56,3 +56,11 @@ class Position(msgspec.Struct, frozen=True):
     def kept_of(self, client: str) -> int:
         """Return `Task.kept` of a client: the present round once an update of the client was accepted in it."""
         return self.next_round if client in self.accepted else self.kept.get(client, 0)
+
+    def last_accepted(self, num_exchanges: int) -> dict[str, tuple[int, int]]:
+        """Return by client round and exchange of its last update that was accepted, as far as that is known."""
+        found = {client: (round, num_exchanges - 1) for client, round in self.kept.items()}
+        if self.exchange is not None:
+            found.update(dict.fromkeys(self.accepted, (self.next_round, self.exchange - 1)))
+            found.update(dict.fromkeys(self.answered, (self.next_round, self.exchange)))
+        return found

@@ -24,9 +24,11 @@ Nobody waits for a client that has been left out of the run, or whose update of 
 it when it comes back, as it would hand over the same one each time. If nobody is left to wait for and there is no
 quorum, the round fails at once. After a restart such a client is asked once more.
 
-An update is refused, and the refusal says where the run is now, if it is for another round or exchange or for one that
-has closed (`stale`), from somebody outside the cohort (`not_in_cohort`) or came already (`duplicate`). One that comes
-before its exchange is open again after a restart is to be held until its client is asked (`not_open`).
+An update is refused, and the refusal says where the run is now, if it was accepted already (`duplicate`), is for
+another round or exchange or for one that has closed (`stale`), or from somebody outside the cohort (`not_in_cohort`).
+Of each client the last update that was accepted is known, also when its round is over: where its acknowledgement is
+lost with the link, it comes again, and nobody was late. One that comes before its exchange is open again after a
+restart is to be held until its client is asked (`not_open`).
 
 The cohort of a round is those ready clients whose SHA-256 of (seed, round, client id) is smallest: nothing depends on
 who came first.
@@ -107,6 +109,8 @@ class Rounds:
         self.left_out = set(left_out)
         self.answered: set[str] = set(position.answered)
         self.accepted = position.accepted
+        self.last_accepted = position.last_accepted(rules.num_exchanges)
+        """By client, round and exchange of its last update that was accepted, also of a round that failed since."""
         self.refused: dict[str, str] = {}
         self._resumed = position.exchange is not None
         self._is_evaluated = position.is_evaluated
@@ -161,11 +165,11 @@ class Rounds:
         is_present, is_open = (round, exchange) == (self.round, self.exchange), self.phase is Phase.COLLECTING
         if is_present and is_open and client in self.cohort and client not in self.answered:
             return None
+        if self.last_accepted.get(client) == (round, exchange):
+            return Refuse(client, RefusalCode.DUPLICATE, f"an update of round {round}, exchange {exchange} is in hand")
         here = f"the run is in round {self.round}, exchange {self.exchange}"
         if not is_present:
             return Refuse(client, RefusalCode.STALE, f"update of round {round}, exchange {exchange}, but {here}")
-        if client in self.answered:
-            return Refuse(client, RefusalCode.DUPLICATE, f"an update of round {round}, exchange {exchange} is in hand")
         if self.phase in (Phase.WAITING, Phase.CONFIGURING):
             return Refuse(client, RefusalCode.NOT_OPEN, f"{here}, which is not open yet")
         if not is_open:
@@ -270,6 +274,7 @@ class Rounds:
         if refusal is not None:
             return [refusal]
         self.answered.add(event.client)
+        self.last_accepted[event.client] = (event.round, event.exchange)
         self.refused.pop(event.client, None)
         return [Accept(event.client), *self._close_if_due(event.at)]
 

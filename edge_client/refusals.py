@@ -9,10 +9,12 @@ OF_ONE_RUN = (
 )  # fmt: skip
 """Permanent refusals that say nothing of other runs."""
 
+STILL_HELD = (RefusalCode.NOT_OPEN, RefusalCode.DUPLICATE)
+"""Of an update that is still to come, or came already and will be acknowledged: neither is anything for people."""
+
 
 def ends_holding(refusal: Refusal, run: int, task: tuple[int, int] | None) -> bool:
-    """Say whether this is about the held uplink and final: a duplicate is acknowledged once it is durable."""
+    """Say whether this is about the held uplink, and not about an older one; it is none that is `STILL_HELD`."""
     # An update that is stale is not of the exchange that the refusal names: if that is ours, it means an older one.
-    if refusal.code == RefusalCode.STALE:
-        return (refusal.run, refusal.round, refusal.exchange) != (run, *(task or ()))
-    return refusal.code != RefusalCode.DUPLICATE
+    is_of_task = (refusal.run, refusal.round, refusal.exchange) == (run, *(task or ()))
+    return refusal.code != RefusalCode.STALE or not is_of_task

@@ -44,7 +44,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from edge_client.link import BY_NETWORK, MAX_BROKEN_OFF, NO_WELCOME, Due, Link, LinkClock
-from edge_client.refusals import OF_ONE_RUN, ends_holding
+from edge_client.refusals import OF_ONE_RUN, STILL_HELD, ends_holding
 from edge_client.session_events import (
     CloseLink,
     DropUplink,
@@ -358,6 +358,7 @@ class Session:
             return [OpenLink()]
         if refusal.code == RefusalCode.NOT_OPEN:
             self._is_sent = False
+        if refusal.code in STILL_HELD:
             return []
         found: list[Instruction] = [Say(f"the coordinator refused the update ({refusal.code}): {refusal.reason}")]
         if self.work is Work.HOLDING and ends_holding(refusal, self.run, self.task):

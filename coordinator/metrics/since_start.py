@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from coordinator.metrics.tally import Cost, ExchangeLine, Refusals, RoundLine, Traffic, added
+from wire.messages import RefusalCode
 
 SentConstants = Mapping[str, Traffic]
 """What sending run constants to one client has come to, by their digests."""
@@ -38,8 +39,12 @@ class SinceStart:
         return sent
 
     def refused(self, code: str) -> None:
-        """Count an update that was not taken; all codes but `duplicate` and `stale` count as `refused`."""
-        self.refusals = self.refusals.plus(code)
+        """Count an update that was not taken; all codes but `duplicate` and `stale` count as `refused`.
+
+        One that is only early is still to come, and not counted.
+        """
+        if code != RefusalCode.NOT_OPEN:
+            self.refusals = self.refusals.plus(code)
 
     def before(self, constants: Mapping[str, SentConstants], refusals: Refusals) -> None:
         """Go on from what an earlier process has stored: run constants by client, and refusals."""

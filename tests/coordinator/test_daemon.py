@@ -23,9 +23,9 @@ from coordinator.store.run_folder import RunFolder
 from wire.encoding import Frames, Packed, decode, pack
 from wire.exit_codes import ExitCode
 from wire.limits import DEFAULT_MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES
+from wire.messages import Ack, Goodbye, Grant, Hello, Message, Offer, Ready, Refusal, Task, Update, Welcome
 from wire.messages import Constant as ConstantMessage
-from wire.messages import Goodbye, Grant, Hello, Message, Offer, Ready, Refusal, Task, Update, Welcome
-from wire.payload import Payload
+from wire.payload import EMPTY, Payload
 from wire.sockets.systemd import READY, STOPPING, ServiceManager
 from wire.sockets.tcp import Counters
 from wire.version import PROTOCOL_VERSION
@@ -82,7 +82,7 @@ class Clients:
         pass
 
     def say(self, name: str, message: Message, packed: Packed | None = None) -> None:
-        self._on_arrival(Arrival(name.encode(), None, message, packed, [b""], None))
+        self._on_arrival(Arrival(name.encode(), None, message, packed, [b"", b""], None))
 
     async def get_ready(self) -> None:
         """Let all get ready."""
@@ -178,6 +178,26 @@ def test_who_still_waits_for_a_grant_when_the_exchange_closes_is_refused_and_nev
 
     summary = played(tmp_path, monkeypatch, play, "round.deadline_s=0.3")
     assert summary["updates"]["stale"] == 1
+
+
+def test_an_update_that_comes_again_after_a_later_task_is_acknowledged_and_counted_as_no_late_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play(clients: Clients, coordinator: daemon.Coordinator) -> None:
+        monkeypatch.setattr(coordinator._conductor, "misfit", lambda *_: None)
+        clients.say(NAMES[0], Update(clients.run, 1, 0), pack(EMPTY))
+        await clients.expect(NAMES[0], Ack)
+        while coordinator.where[0] == 1:  # no quorum
+            await asyncio.sleep(0.01)
+        for name in NAMES[:2]:
+            clients.heard[name].clear()
+            clients.say(name, Update(clients.run, 1, 0), pack(EMPTY))
+        assert (await clients.expect(NAMES[0], Refusal)).code == "duplicate"
+        assert await clients.expect(NAMES[0], Ack) == Ack(clients.run, 1, 0)
+        assert (await clients.expect(NAMES[1], Refusal)).code == "stale"
+
+    updates = played(tmp_path, monkeypatch, play, "round.deadline_s=0.5", "round.max_exchange_s=0.5")["updates"]
+    assert updates == {"accepted": 1, "duplicate": 1, "stale": 1, "refused": 0}
 
 
 def test_below_the_quorum_a_message_that_moves_puts_the_deadline_off(

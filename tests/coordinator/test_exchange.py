@@ -111,7 +111,6 @@ def test_contributions_come_in_client_id_order_with_their_weights() -> None:
     packed = {client: uplink(counts=[number, 1]) for number, client in enumerate(("b10", "b2", "a"))}
     for number, (client, content) in enumerate(packed.items()):
         exchange.accept(client, 10 * number, content)
-    exchange.settle("b2", spilled=False)
     expected = [("a", 20, packed["a"]), ("b10", 0, packed["b10"]), ("b2", 10, packed["b2"])]
     assert list(exchange.contributions(never_loaded)) == expected
 
@@ -122,7 +121,7 @@ def test_a_spilled_update_leaves_memory_and_is_loaded_when_its_turn_comes() -> N
     stored = bytes(packed.buffer)
     for client in "cab":
         exchange.accept(client, 5, packed)
-    exchange.settle("b", spilled=True)
+    exchange.spill("b")
     assert exchange.accepted["b"].packed.buffer == b""
     loaded: list[str] = []
 
@@ -139,23 +138,13 @@ def test_a_spilled_update_leaves_memory_and_is_loaded_when_its_turn_comes() -> N
     assert exchange.accepted["b"].packed.buffer == b""
 
 
-def test_an_update_from_before_a_restart_is_durable_and_may_lie_in_a_file() -> None:
+def test_an_update_from_before_a_restart_may_lie_in_a_file() -> None:
     exchange = open_exchange()
     packed = uplink()
     exchange.restore("b", 7, packed, spilled=False)
     exchange.restore("a", 5, packed._replace(buffer=b""), spilled=True)
-    assert exchange.is_durable("a")
     found = list(exchange.contributions(lambda client: bytes(packed.buffer)))
     assert found == [("a", 5, packed), ("b", 7, packed)]
-
-
-def test_an_update_is_durable_once_it_is_settled() -> None:
-    exchange = open_exchange()
-    exchange.accept("a", 5, uplink())
-    assert not exchange.is_durable("a")
-    exchange.settle("a", spilled=False)
-    assert exchange.is_durable("a")
-    assert not exchange.is_durable("b")
 
 
 def test_what_is_told_is_short_whatever_it_quotes() -> None:

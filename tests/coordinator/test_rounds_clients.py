@@ -130,7 +130,7 @@ def test_of_all_left_out_a_round_fails_at_once() -> None:
 # Refusals
 
 
-@pytest.mark.parametrize(("round", "exchange"), [(0, 0), (1, 0), (3, 0), (2, 1)])
+@pytest.mark.parametrize(("round", "exchange"), [(0, 0), (1, 1), (3, 0), (2, 1)])
 def test_an_update_of_another_exchange_is_stale_and_hears_where_the_run_is(round: int, exchange: int) -> None:
     run = Run()
     run.open()
@@ -148,6 +148,47 @@ def test_a_second_update_is_a_duplicate_also_after_the_exchange_has_closed() -> 
     run.update("c")
     assert run.rounds.phase is Phase.AGGREGATING
     assert refused(run.update("a")) == duplicate
+
+
+def test_an_accepted_update_is_a_duplicate_whatever_the_run_has_gone_on_to() -> None:
+    run = Run(num_exchanges=2)
+    run.open()
+    run.updates("abc")
+    run.feed(Aggregated)
+    assert refused(run.feed(UpdateArrived, "a", 1, 0))[0] == "duplicate"
+    run.feed(Configured)
+    assert refused(run.feed(UpdateArrived, "a", 1, 0))[0] == "duplicate"
+    run.updates("ab")
+    run.tick(DEADLINE_S)
+    run.feed(Aggregated)
+    run.feed(Configured)
+    assert (run.rounds.round, run.rounds.exchange) == (2, 0)
+    told = [refused(run.feed(UpdateArrived, client, 1, 1))[0] for client in "abc"]
+    assert told == ["duplicate", "duplicate", "stale"]
+
+
+def test_an_accepted_update_of_a_failed_round_is_a_duplicate_too() -> None:
+    run = Run()
+    run.open()
+    run.update("a")
+    assert isinstance(run.tick(MAX_EXCHANGE_S)[0], FailRound)
+    run.feed(Restored)
+    assert [refused(run.feed(UpdateArrived, client, 1, 0))[0] for client in "ab"] == ["duplicate", "stale"]
+
+
+def test_after_a_restart_accepted_updates_are_known_from_the_store() -> None:
+    def codes(run: Run, round: int, exchange: int) -> list[str]:
+        return [refused(run.feed(UpdateArrived, client, round, exchange))[0] for client in "abc"]
+
+    between = Run(Position(3, base=2, kept={"a": 2, "b": 1}), num_exchanges=2)
+    assert codes(between, 2, 1) == ["duplicate", "stale", "stale"]
+    assert codes(between, 1, 1) == ["stale", "duplicate", "stale"]
+    cohort = frozenset("abc")
+    midway = Position(2, base=1, kept={"c": 1}, exchange=1, cohort=cohort, answered=frozenset("a"), accepted=cohort)
+    resumed = Run(midway, num_exchanges=2)
+    assert codes(resumed, 2, 1) == ["duplicate", "not_open", "not_open"]
+    assert codes(resumed, 2, 0) == ["stale", "duplicate", "duplicate"]
+    assert codes(resumed, 1, 1) == ["stale", "stale", "stale"]
 
 
 def test_an_update_after_the_exchange_has_closed_is_stale() -> None:

@@ -118,14 +118,15 @@ class RoundsMachine(RuleBasedStateMachine):
         """A client sends an update, be it wanted or not."""
         where = (self.rounds.round + round_shift, self.rounds.exchange + exchange_shift)
         is_current = where == (self.rounds.round, self.rounds.exchange)
-        is_new = is_current and client not in self.accepted.get(where, ())
+        was_accepted = client in self.accepted.get(where, ())
+        is_new = is_current and not was_accepted
         is_wanted = is_new and self.rounds.phase is Phase.COLLECTING and client in self.rounds.cohort
         found = self.feed(events.UpdateArrived(client, *where, self.at))
         if self.finished is None:
             assert isinstance(found[0], events.Accept if is_wanted else events.Refuse)
         for instruction in found:
             if isinstance(instruction, events.Refuse):
-                assert (instruction.code == "duplicate") == (is_current and not is_new)
+                assert was_accepted if instruction.code == "duplicate" else is_new or not is_current
 
     @rule(client=clients, round_shift=shifts)
     def misfit(self, client: str, round_shift: int) -> None:

@@ -213,10 +213,9 @@ def test_a_task_whose_uplink_was_refused_may_be_given_again() -> None:
 
 def test_a_duplicate_is_kept_until_its_acknowledgement() -> None:
     client = Client().hold()
-    assert client.hear(refusal("duplicate", round=1)) == [
-        Say("the coordinator refused the update (duplicate): for a reason")
-    ]
-    assert client.current_work() is Work.HOLDING
+    for round in (1, 2):  # the run may have gone on since
+        assert client.hear(refusal("duplicate", round=round)) == []
+        assert client.current_work() is Work.HOLDING
     assert client.hear(ACK) == [DropUplink()]
 
 
