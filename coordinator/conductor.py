@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Literal
 
@@ -35,7 +36,7 @@ from wire.payload import Record
 from wire.sockets.memory import PeakMemory
 
 TELL_WITHIN_S = 0.1
-"""People hear of what was closed when clients have their next tasks, or so much later if that takes longer."""
+"""How long people may wait to hear of what was closed; clients come first, and rounds may follow each other faster."""
 
 
 class Conductor:
@@ -72,8 +73,10 @@ class Conductor:
         self._has_stored_links = False
         self._untold: list[int] = []
         self._unlooked: Sequence[str] = ()
+        self._looked_at: set[str] = set()
         self._unpredicted: set[str] = set()
         self._telling = Delay(TELL_WITHIN_S, self._tell)
+        self._told_at = -math.inf
         self._obedience: dict[type[Any], Callable[[Any], Awaitable[None]]] = {
             round_events.Configure: self._configure,
             round_events.Aggregate: self._aggregate,
@@ -127,7 +130,7 @@ class Conductor:
         try:
             while True:
                 await self.carry_out(await self._todo.get())
-                if not self.has_work:
+                if not self.has_work and self._is_time_to_tell():
                     self._tell()
         finally:
             self._tell()
@@ -224,10 +227,14 @@ class Conductor:
         reach("exchange.opened")
 
     def _tell_unpredicted(self) -> None:
-        """Say, once of an exchange, that the downlink just sent is not of the sizes predicted for the first client."""
+        """Say, once of an exchange, that the downlink just sent is not of the sizes predicted for the first client.
+
+        Where rounds are faster than people are told, not every downlink is looked at, but the first of each exchange.
+        """
         clients, self._unlooked = self._unlooked, ()
         for client in clients:
             declared, downlink = self.exchange.declared, self.exchange.downlink
+            self._looked_at.add(declared.name)
             if declared.name in self._unpredicted:
                 return
             try:
@@ -299,9 +306,15 @@ class Conductor:
         self._untold.append(round)
         self._telling.begin()
 
+    def _is_time_to_tell(self) -> bool:
+        """Say whether people hear now: of the first of each exchange at once, of fast rounds only now and then."""
+        is_first = self.exchange.declared.name not in self._looked_at
+        return is_first or self._now() - self._told_at >= TELL_WITHIN_S
+
     def _tell(self) -> None:
-        """Tell people of what was closed; clients come first."""
+        """Tell people of what was closed."""
         self._telling.end()
+        self._told_at = self._now()
         self._record.write_lines()
         self._tell_unpredicted()
         while self._untold:

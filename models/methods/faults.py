@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import UnionType
 from typing import Any
@@ -37,13 +36,23 @@ _Kinds = tuple[type[BaseException], ...]
 _TOLD_ELSEWHERE: _Kinds = (MethodError, UnfitArrayError, ConfigError, TrainingDivergedError, AbandonedError)
 
 
-@contextlib.contextmanager
-def made_by(maker: str) -> Iterator[None]:
+def made_by(maker: str) -> _Maker:
     """Have the text of a fault of a method, or of what it made and cannot travel, begin with where it comes from."""
-    try:
-        yield
-    except (MethodError, EncodeError, RecordError) as error:
-        raise _one_line(type(error)(f"{maker}: {error}")) from error.__cause__
+    return _Maker(maker)
+
+
+class _Maker:
+    """Where something comes from; a class, as there are many in each task and most go well."""
+
+    def __init__(self, maker: str) -> None:
+        self._maker = maker
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, MethodError | EncodeError | RecordError):
+            raise _one_line(type(error)(f"{self._maker}: {error}")) from error.__cause__
 
 
 def asked(for_what: str, *but: type[BaseException]) -> _Question:
@@ -58,7 +67,7 @@ def asked(for_what: str, *but: type[BaseException]) -> _Question:
 
 
 class _Question:
-    """What a method is asked for; a class, as there are many in each task and most go well."""
+    """What a method is asked for; a class for the same reason."""
 
     def __init__(self, for_what: str, but: _Kinds) -> None:
         self._for_what = for_what

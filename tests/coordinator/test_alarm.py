@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from coordinator.alarm import Alarm
+from coordinator.alarm import LOOK_EVERY_S, Alarm
 
 
 class Clock:
@@ -51,6 +51,22 @@ def test_it_looks_once_for_all_that_is_at_hand_and_is_set_anew_only_for_what_is_
             await asyncio.sleep(0.001)
 
     asyncio.run(main())
+
+
+def test_of_events_that_follow_fast_most_cost_no_look() -> None:
+    async def main() -> tuple[int, float]:
+        clock, loop = Clock(), asyncio.get_running_loop()
+        clock.due, began_at = [loop.time() + 100.0], loop.time()
+        for _ in range(100):
+            clock.alarm.look()
+            await asyncio.sleep(0)
+        clock.due = [loop.time()]
+        while not clock.num_rung:
+            await asyncio.sleep(0.001)
+        return clock.num_asked, loop.time() - began_at
+
+    num_asked, took_s = asyncio.run(main())
+    assert 2 <= num_asked <= 2 + took_s / LOOK_EVERY_S
 
 
 def test_it_does_not_ring_once_it_is_cancelled() -> None:

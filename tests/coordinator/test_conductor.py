@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
@@ -176,6 +177,30 @@ def test_people_hear_of_a_round_while_the_next_one_is_slow_to_open(monkeypatch: 
 
     asyncio.run(asyncio.wait_for(play(), 10.0))
     assert desk.told == [1]
+
+
+def test_of_rounds_faster_than_that_people_hear_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But the first downlink of each exchange is looked at in its time."""
+    monkeypatch.setattr(conductor_module, "TELL_WITHIN_S", 1000.0)
+    desk = Desk()
+
+    async def play() -> tuple[list[int], int]:
+        working = asyncio.create_task(desk.conductor.work())
+        for round, index in itertools.product((1, 2, 3), (0, 1)):
+            desk.machine.exchange = index
+            for made in (round_events.Configure(round, index, tuple(READY)), round_events.Aggregate(round, index, ())):
+                desk.conductor.put(made)
+                await asyncio.sleep(0.001)
+            if index == 1:
+                desk.conductor.put(round_events.CompleteRound(round, ()))
+                await asyncio.sleep(0.001)
+        heard, num_noted = list(desk.told), len(desk.noted)
+        working.cancel()
+        await asyncio.wait([working])
+        return heard, num_noted
+
+    assert asyncio.run(asyncio.wait_for(play(), 10.0)) == ([], len(TWO.exchanges))
+    assert desk.told == [1, 2, 3]
 
 
 def test_the_lines_of_an_exchange_are_written_while_what_follows_is_slow() -> None:

@@ -7,7 +7,6 @@ memory in which it is handed on.
 
 from __future__ import annotations
 
-import itertools
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -39,16 +38,17 @@ def pieces(messages: Iterable[Sequence[Buffer]]) -> Iterator[Buffer]:
     """Yield what is to be written for these messages, piece by piece; each message is asked for when its turn comes."""
     together: list[Buffer] = []
     size = 0
-    for part in itertools.chain.from_iterable((_prefix(frames), *frames) for frames in messages):
-        is_large = len(part) > SMALL_BYTES
-        if together and (is_large or size + len(part) > TOGETHER_BYTES):
-            yield b"".join(together)
-            together, size = [], 0
-        if is_large:
-            yield part
-        else:
-            together.append(part)
-            size += len(part)
+    for frames in messages:
+        for part in (_prefix(frames), *frames):
+            is_large = len(part) > SMALL_BYTES
+            if together and (is_large or size + len(part) > TOGETHER_BYTES):
+                yield b"".join(together)
+                together, size = [], 0
+            if is_large:
+                yield part
+            else:
+                together.append(part)
+                size += len(part)
     if together:
         yield b"".join(together)
 
