@@ -114,9 +114,12 @@ class ConstantShelf:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "constants"
+        self._read: dict[str, tuple[str, Mapping[str, np.ndarray]]] = {}
 
     def missing(self, digests: Sequence[str]) -> list[str]:
         """Return those digests that are not here; what is here and broken is removed, and so missing.
+
+        What is found whole is kept in memory until `get` takes it, as reading it may take long.
 
         Raises:
             ConfigError: one is no digest.
@@ -143,18 +146,17 @@ class ConstantShelf:
         Raises:
             ConfigError: it is not here any more, or broken; or this is no digest.
         """
-        from models.checkpoint import CheckpointError, read
+        from models.checkpoint import CheckpointError
 
         path = self._path(digest)
         try:
-            arrays, metadata = read(path)
+            return self._read.pop(digest, None) or self._content(path)
         except CheckpointError as error:
             was_broken = path.exists()
             path.unlink(missing_ok=True)
             why = "it is removed" if was_broken else "[client] keep_days and keep_mib say how long it is kept"
             advice = "a client that is started again is sent it by the next run that needs it"
             raise ConfigError(f"run constant: {error}; {why}; {advice}") from None
-        return metadata["name"], arrays
 
     def named(self, digests: Sequence[str], names: Sequence[str]) -> dict[str, Mapping[str, np.ndarray]]:
         """Return run constants by their names in a run; where that tells none, by those that they came with.
@@ -169,15 +171,21 @@ class ConstantShelf:
         return dict(zip(names or [name for name, _ in held], [arrays for _, arrays in held], strict=True))
 
     def _is_whole(self, digest: str) -> bool:
-        from models.checkpoint import CheckpointError, read
+        from models.checkpoint import CheckpointError
 
         path = self._path(digest)
         try:
-            read(path)
+            self._read[digest] = self._content(path)
         except CheckpointError:
             path.unlink(missing_ok=True)
             return False
         return True
+
+    def _content(self, path: Path) -> tuple[str, Mapping[str, np.ndarray]]:
+        from models.checkpoint import read
+
+        arrays, metadata = read(path)
+        return metadata["name"], arrays
 
     def _path(self, digest: str) -> Path:
         """Return where a run constant is; nothing but a digest becomes part of a path, as the coordinator sent it.

@@ -3,6 +3,7 @@
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from edge_client.local_state import (
     lock_folder,
     own_secret,
 )
-from models.checkpoint import state_hash
+from models.checkpoint import read, state_hash
 from models.spec import ConfigError
 
 MASKS = {"kept": np.array([[0, 2], [1, 3]], np.int64)}
@@ -53,6 +54,22 @@ def test_only_what_is_not_here_is_missing_in_the_order_asked(tmp_path: Path) -> 
     shelf = ConstantShelf(tmp_path)
     shelf.put("masks", DIGEST, MASKS)
     assert shelf.missing(["f" * 64, DIGEST, "0" * 64]) == ["f" * 64, "0" * 64]
+
+
+def test_what_was_looked_at_is_not_read_once_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf = ConstantShelf(tmp_path)
+    shelf.put("masks", DIGEST, MASKS)
+    num_read = 0
+
+    def counted(path: Path) -> Any:
+        nonlocal num_read
+        num_read += 1
+        return read(path)
+
+    monkeypatch.setattr("models.checkpoint.read", counted)
+    assert shelf.missing([DIGEST]) == []
+    np.testing.assert_array_equal(shelf.named([DIGEST], ["kept"])["kept"]["kept"], MASKS["kept"], strict=True)
+    assert num_read == 1
 
 
 def test_arrays_with_another_digest_are_not_kept(tmp_path: Path) -> None:
