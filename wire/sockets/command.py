@@ -7,7 +7,6 @@ takes time.
 from __future__ import annotations
 
 import contextlib
-import errno
 import sys
 from typing import TYPE_CHECKING, NoReturn, TextIO, cast
 
@@ -62,10 +61,14 @@ def _carry_out(name: str, command: Callable[[], int]) -> int:
         is_of_output = error in lost
         if is_of_output and isinstance(error, BrokenPipeError):
             return code
+        from wire.sockets.new_file import FREE_SPACE, NO_SPACE
+
+        is_full = error.errno in NO_SPACE
         if error.filename is not None:
-            print(f"{name}: {error.filename}: {error.strerror}", file=sys.stderr)
-            return ExitCode.BAD_CONFIG
-        if not is_of_output and error.errno != errno.ENOSPC:
+            advice = f"; {FREE_SPACE}" if is_full else ""
+            print(f"{name}: {error.filename}: {error.strerror}{advice}", file=sys.stderr)
+            return ExitCode.NO_SPACE if is_full else ExitCode.BAD_CONFIG
+        if not is_of_output and not is_full:
             raise
         where = "standard output: " if is_of_output else ""
         print(f"{name}: {where}{error.strerror}: what was to be written is not whole", file=sys.stderr)

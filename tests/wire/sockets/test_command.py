@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -79,6 +80,19 @@ def test_a_file_that_cannot_be_used_is_a_line_and_no_traceback(
     (tmp_path / "closed").touch()
     assert run_command("edge-client", read, ignored=["SIGUSR1"]) == ExitCode.BAD_CONFIG
     assert capsys.readouterr().err == f"edge-client: {tmp_path}/closed/file: Not a directory\n"
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_file_that_there_is_no_room_for_is_told_with_what_to_do(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+
+    def write() -> int:
+        raise OSError(number, os.strerror(number), "client.toml")
+
+    assert run_command("edge-client", write) == ExitCode.NO_SPACE
+    assert capsys.readouterr().err == f"edge-client: client.toml: {os.strerror(number)}; free some disk space\n"
 
 
 def test_an_error_of_no_file_is_no_matter_of_settings(monkeypatch: pytest.MonkeyPatch) -> None:
