@@ -21,7 +21,7 @@ from coordinator.delay import Delay
 from coordinator.exchange import OpenExchange
 from coordinator.gate import Gate
 from coordinator.metrics.byte_prediction import downlink_dims, uplink_dims
-from coordinator.metrics.ledger import Ledger
+from coordinator.metrics.ledger import Ledger, RoundView
 from coordinator.metrics.links import StoredLinks
 from coordinator.metrics.origin import Origin
 from coordinator.rounds import Rounds
@@ -71,7 +71,7 @@ class Conductor:
             "aggregator_peak_rss_bytes": PeakMemory(lambda: half.pid),
         }
         self._has_stored_links = False
-        self._untold: list[int] = []
+        self._untold: list[RoundView] = []
         self._unlooked: Sequence[str] = ()
         self._looked_at: set[str] = set()
         self._unpredicted: set[str] = set()
@@ -131,6 +131,7 @@ class Conductor:
             while True:
                 await self.carry_out(await self._todo.get())
                 if not self.has_work and self._is_time_to_tell():
+                    self._told_at = self._now()
                     self._tell()
         finally:
             self._tell()
@@ -303,7 +304,7 @@ class Conductor:
         state = self._half.state if status == "completed" else None
         self._record.close_round(status, round, reason, self._half.global_hash, state, accepted, lines)
         reach("round.closed")
-        self._untold.append(round)
+        self._untold.append(self._ledger.headline(round))
         self._telling.begin()
 
     def _is_time_to_tell(self) -> bool:
@@ -314,11 +315,10 @@ class Conductor:
     def _tell(self) -> None:
         """Tell people of what was closed."""
         self._telling.end()
-        self._told_at = self._now()
         self._record.write_lines()
         self._tell_unpredicted()
         while self._untold:
-            self._record.display.round_closed(self._ledger.headline(self._untold.pop(0)))
+            self._record.display.round_closed(self._untold.pop(0))
 
     def _take_peaks(self) -> dict[str, int | None]:
         """Return the peaks since the last look; of a round that another process began, none are known."""
