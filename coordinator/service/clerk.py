@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coordinator.clients.awaited import FOR_SPACE
 from coordinator.config import RunConfig, read
 from coordinator.service.hosted import Hosted, Plan
 from coordinator.service.orders import Cancel, Done, ListRuns, Resume, Runs, RunState, Stop, Submit
@@ -162,8 +161,8 @@ class Clerk:
             going_on = ", ".join(map(_told_of, self._service.hosted.values()))
             return f"waiting for another run to end (max_concurrent_runs = {most}): {going_on}"
         choice = self._service.choice_for(config)
-        if len(choice.free) >= config.min_available_clients and (why := self._service.no_room.why(run_id)):
-            return f"{FOR_SPACE}: {why}"
+        if len(choice.free) >= config.min_available_clients and (why := self._service.held_up.why(run_id)):
+            return why
         if self._service.unwritten:
             return f"waiting until its beginning can be written: {self._service.unwritten}"
         fails = count_unmet(config, (guest.device for guest in guests.values()))

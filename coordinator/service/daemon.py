@@ -8,8 +8,9 @@ nobody out. The first run in the queue that can be started is the next: one whos
 
 The queue is on disk before anybody hears of a change, and a run has a store of its own. So after a kill, runs that went
 on are resumed and queued ones are queued, and a run's clients are those that it had. Only that a run is over is so
-before it is written: where the disk is full that is tried again, as is the beginning of the next run. A run for whose
-record there is no room, new or taken up, is queued until there is (`no_room`); only another fault of it is its end.
+before it is written: where the disk is full that is tried again, as is the beginning of the next run. A run, new or
+taken up, for whose record there is no room is queued until there is, and one that another process has until that lets
+go of it (`held_up`); only another fault of it is its end.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from coordinator.config import RunConfig
 from coordinator.service.choice import Choice, TwinNotes, choose
 from coordinator.service.clerk import Clerk
 from coordinator.service.desk import Desk
+from coordinator.service.held_up import HeldUp, waits_for
 from coordinator.service.hosted import Hosted, Plan
-from coordinator.service.no_room import NoRoom
 from coordinator.service.place import Place
 from coordinator.service.queue import Entry, Queue
 from coordinator.service.reporters import Reporters
@@ -39,7 +40,7 @@ from coordinator.service.settings import ServiceConfig
 from coordinator.service.spare import SpareAggregator
 from coordinator.service.waiting import tell_queue
 from coordinator.store.run_folder import RunFolder, run_token
-from coordinator.store.schema import in_words, is_full, settle
+from coordinator.store.schema import in_words, settle
 from coordinator.store.store import StoreError
 from models.spec import ConfigError
 from wire.encoding import encode
@@ -79,7 +80,7 @@ class Service:
         self.hosted: dict[str, Hosted] = {}
         self.unwritten = ""
         """Why the queue is not on disk as it is here, or a run not begun; "" where all is written."""
-        self.no_room = NoRoom(say)
+        self.held_up = HeldUp(say)
         self._twins = TwinNotes(say)
         self._seeing: dict[str, asyncio.Task[None]] = {}
         self._reporters = Reporters(say)
@@ -156,7 +157,7 @@ class Service:
             choice = self.choice_for(plan.config)
             if len(choice.free) < plan.config.min_available_clients:
                 self._twins.tell(choice)
-            elif not self.no_room.is_early(plan.folder.run_id, self._loop.time()):
+            elif not self.held_up.is_early(plan.folder.run_id, self._loop.time()):
                 self._begin(plan)
 
     def is_busy(self, guest: Guest) -> bool:
@@ -232,7 +233,7 @@ class Service:
     def _host(self, hosted: Hosted) -> None:
         run_id = hosted.run_id
         self.plans.pop(run_id, None)
-        self.no_room.drop(run_id)
+        self.held_up.drop(run_id)
         say(f"{run_id} {'goes on' if hosted.has_begun else 'begins'}")
         for other in self.hosted.values():
             hosted.clients -= other.clients
@@ -242,16 +243,16 @@ class Service:
         self._loop.call_soon(self._introduce, hosted)  # after the task's first step, which opens the run's port
 
     def _leave_unbegun(self, plan: Plan, error: Exception) -> None:
-        """Have a run queued that finds the disk full; one whose folder cannot be used has failed."""
+        """Have a run queued that is held up; one whose folder cannot be used has failed."""
         run_id = plan.folder.run_id
-        if is_full(error):
+        if what := waits_for(error):
             self.plans[run_id] = plan
-            self.no_room.add(run_id, in_words(error, plan.folder.path), self._loop.time())
+            self.held_up.add(run_id, f"{what}: {in_words(error, plan.folder.path)}", self._loop.time())
             self.queue.hold(Entry(run_id))
             self._write_queue()
         else:
             self.plans.pop(run_id, None)
-            self.no_room.drop(run_id)
+            self.held_up.drop(run_id)
             self._book_unusable(run_id, error)
 
     def _introduce(self, hosted: Hosted) -> None:
@@ -395,5 +396,5 @@ class Service:
         self._reporters.clear()
         if self.unwritten:
             self._try_again()
-        if any(self.no_room.is_due(run_id, self._loop.time()) for run_id in self.plans):
+        if any(self.held_up.is_due(run_id, self._loop.time()) for run_id in self.plans):
             self.fill()

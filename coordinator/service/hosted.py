@@ -218,6 +218,8 @@ class Hosted:
             code = ExitCode.INTERRUPTED
             self.reason = f"its record cannot be written: {in_words(error, self.plan.folder.path)}"
         self.reason = self._coordinator.reason or self.reason
+        if code == ExitCode.INTERRUPTED and not self._outcome:
+            self.reason = self._told_of_folder() or self.reason  # that nothing can be written there follows from it
         return self._outcome or code.outcome
 
     def close(self) -> None:
@@ -238,10 +240,16 @@ class Hosted:
 
     def see_folder(self) -> None:
         """End it if its folder is not there any more: what it stores would be lost."""
+        if told := self._told_of_folder():
+            self.end(told)
+
+    def _told_of_folder(self) -> str:
+        """Say that its folder is not there any more, and what to do about it; nothing while it is there."""
+        folder = self.plan.folder
         with contextlib.suppress(OSError):  # a file system that does not answer says nothing of the folder
-            if lock_mark(self.plan.folder.store_path) != self._mark:
-                path = self.plan.folder.path
-                self.end(f"its folder was moved or removed: expected {path}; put it back to go on with it")
+            if lock_mark(folder.store_path) != self._mark:
+                return f"its folder was moved or removed: expected {folder.path}; put it back to go on with it"
+        return ""
 
     def take_in(self, guest: Guest) -> None:
         """Let a client that was in no run have a part in this one."""

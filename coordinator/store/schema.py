@@ -106,6 +106,10 @@ class StoreError(Exception):
         self.is_full = is_full
 
 
+class InUseError(StoreError):
+    """Another process has the store open, which the text names."""
+
+
 def is_full(error: Exception) -> bool:
     """Say whether it is for want of space that something could not be written."""
     if isinstance(error, OSError):
@@ -180,7 +184,8 @@ def lock_store(path: Path) -> int:
     The lock lies on a file beside the store: closing a second descriptor of the store itself would drop SQLite's own.
 
     Raises:
-        StoreError: another process has it open, or the folder is missing or read-only.
+        InUseError: another process has it open.
+        StoreError: the folder is missing or read-only.
     """
     try:
         descriptor = os.open(lock_path(path), os.O_RDWR | os.O_CREAT, 0o644)
@@ -191,7 +196,7 @@ def lock_store(path: Path) -> int:
     except OSError as error:
         holder = os.read(descriptor, 20).decode(errors="replace")
         os.close(descriptor)
-        raise StoreError(f"store {path}: in use by process {holder}; stop it or name another folder") from error
+        raise InUseError(f"store {path}: in use by process {holder}; stop it or name another folder") from error
     try:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)

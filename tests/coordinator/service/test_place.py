@@ -15,6 +15,7 @@ from coordinator.service.place import Place
 from coordinator.service.queue import Queue
 from models.spec import ConfigError
 from tests.coordinator.service.in_process import begun, ended, settings, standing, submitted
+from wire.exit_codes import ExitCode
 
 OVER_S = 20.0
 
@@ -86,6 +87,19 @@ def test_a_run_whose_folder_is_gone_is_told_with_its_rounds_and_then_interrupted
             (told,) = runs.runs
             assert (told.state, told.round, told.num_rounds) == ("running", 1, 7)
             assert f"{hosted.plan.folder.config_path}: " in told.told
+            entry = await asyncio.wait_for(ended(service, hosted.run_id), OVER_S)
+            assert entry.outcome == "interrupted"
+            assert entry.reason.startswith("its folder was moved or removed: expected")
+
+    asyncio.run(main())
+
+
+def test_so_is_one_that_finds_it_gone_as_it_writes(folder: Path) -> None:
+    async def main() -> None:
+        async with standing(settings(folder)) as service:
+            hosted = await begun(service, "run.num_rounds=7")
+            shutil.rmtree(hosted.plan.folder.path)
+            hosted._coordinator.end(ExitCode.INTERRUPTED, "cannot write: metrics.jsonl: No such file or directory")
             entry = await asyncio.wait_for(ended(service, hosted.run_id), OVER_S)
             assert entry.outcome == "interrupted"
             assert entry.reason.startswith("its folder was moved or removed: expected")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import re
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -17,6 +19,7 @@ from coordinator.service.queue import Entry, Queue
 from coordinator.service.reporters import Reporters
 from coordinator.service.settings import ServiceConfig
 from coordinator.store.run_folder import RunFolder
+from coordinator.store.schema import lock_store
 from models.spec import ConfigError
 from tests.coordinator.service.in_process import come, decline, ended, settings, standing, submitted
 from tests.coordinator.stores import figures
@@ -101,7 +104,7 @@ def test_a_run_whose_record_finds_the_disk_full_goes_on_when_there_is_room(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], full: str
 ) -> None:
     monkeypatch.setattr("coordinator.service.daemon.TICK_S", 0.01)
-    monkeypatch.setattr("coordinator.service.no_room.AGAIN_S", 0.05)
+    monkeypatch.setattr("coordinator.service.held_up.AGAIN_S", 0.05)
     run = left(settings(folder), "data.num_clients=1")
     Queue(folder).put(Entry(run.run_id, "running"))
     opened, is_full = Service._opened, True
@@ -135,9 +138,36 @@ def test_a_run_whose_record_finds_the_disk_full_goes_on_when_there_is_room(
 
     asyncio.run(asyncio.wait_for(main(), 20.0))
     said = capsys.readouterr().err
-    assert said.count(f"{run.run_id} waits for space on the disk, and is tried again: ") == 1
+    assert said.count(f"{run.run_id} is waiting for space on the disk: ") == 1
     assert said.count(f"{run.run_id} begins\n") == 1
     assert "Errno" not in said
+
+
+@pytest.mark.parametrize("state", ["queued", "running"])
+def test_a_run_that_another_process_has_waits_in_the_queue_until_that_lets_go_of_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, state: Literal["queued", "running"]
+) -> None:
+    monkeypatch.setattr("coordinator.service.daemon.TICK_S", 0.01)
+    monkeypatch.setattr("coordinator.service.held_up.AGAIN_S", 0.05)
+    run = left(settings(folder), "data.num_clients=1")
+    Queue(folder).put(Entry(run.run_id, state))
+    lock = lock_store(run.store_path)
+
+    async def main() -> None:
+        async with standing(settings(folder)) as service:
+            come(service, "a")
+            await asyncio.sleep(0.2)
+            told = (
+                f"waiting for another process to let go of it: store {run.store_path}: in use by process {os.getpid()}"
+            )
+            assert Clerk(service).why_queued(run.run_id).startswith(told)
+            assert Queue(folder).find(run.run_id) == Entry(run.run_id)
+            os.close(lock)
+            while run.run_id not in service.hosted:
+                await asyncio.sleep(0.01)
+            assert Queue(folder).find(run.run_id).state == "running"
+
+    asyncio.run(asyncio.wait_for(main(), 20.0))
 
 
 def test_a_run_whose_service_was_killed_before_its_report_was_made_has_one(
