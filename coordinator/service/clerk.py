@@ -79,6 +79,7 @@ class Clerk:
             return await self._end(order.run_id, "cancelled", "cancelled")
         self._service.queue.put(Entry(order.run_id, "over", "cancelled"))
         del self._service.plans[order.run_id]
+        self._service.held_up.drop(order.run_id)
         return Done(order.run_id, "cancelled")
 
     async def _end(self, run_id: str, reason: str, outcome: str) -> Done:
@@ -155,6 +156,8 @@ class Clerk:
 
     def why_queued(self, run_id: str) -> str:
         """Say what a run of the queue waits for, and which requirement fails on how many clients."""
+        if self._service.held_up.is_elsewhere(run_id):
+            return self._service.held_up.why(run_id)
         config = self._service.plans[run_id].config
         guests, most = self._service.foyer.guests, self._service.config.service.max_concurrent_runs
         if len(self._service.hosted) >= most:

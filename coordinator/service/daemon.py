@@ -30,7 +30,8 @@ from coordinator.config import RunConfig
 from coordinator.service.choice import Choice, TwinNotes, choose
 from coordinator.service.clerk import Clerk
 from coordinator.service.desk import Desk
-from coordinator.service.held_up import HeldUp, waits_for
+from coordinator.service.elsewhere import Elsewhere
+from coordinator.service.held_up import HeldUp, hindrance
 from coordinator.service.hosted import Hosted, Plan
 from coordinator.service.place import Place
 from coordinator.service.queue import Entry, Queue
@@ -40,7 +41,7 @@ from coordinator.service.settings import ServiceConfig
 from coordinator.service.spare import SpareAggregator
 from coordinator.service.waiting import tell_queue
 from coordinator.store.run_folder import RunFolder, run_token
-from coordinator.store.schema import in_words, settle
+from coordinator.store.schema import InUseError, in_words
 from coordinator.store.store import StoreError
 from models.spec import ConfigError
 from wire.encoding import encode
@@ -83,9 +84,9 @@ class Service:
         self.held_up = HeldUp(say)
         self._twins = TwinNotes(say)
         self._seeing: dict[str, asyncio.Task[None]] = {}
-        self._reporters = Reporters(say)
+        self.reporters = Reporters(say)
         self._spare = SpareAggregator(self.place.path / "aggregator.log")
-        self._clerk = Clerk(self)
+        self._elsewhere, self._clerk = Elsewhere(self), Clerk(self)
         self._desk = Desk(config.folder, self._clerk.carry_out)
 
     async def run(self) -> ExitCode:
@@ -132,7 +133,7 @@ class Service:
         if self._seeing:
             await asyncio.wait(self._seeing.values(), timeout=END_S)
         await self._spare.stop()
-        await asyncio.to_thread(self._reporters.let_finish)
+        await asyncio.to_thread(self.reporters.let_finish)
         if self.unwritten:
             self._write_queue()
         self.place.leave()
@@ -192,18 +193,15 @@ class Service:
             except (ConfigError, OSError) as error:
                 self._book_unusable(entry.run_id, error)
                 continue
-            ended = summary.get("outcome")
-            if entry.state == "running" and ended in ("finished", "failed"):  # but was killed before it was booked
-                self._book_over(entry.run_id, ended, str(summary.get("reason", "")))
-                with contextlib.suppress(StoreError):
-                    settle(plan.folder.store_path)
-                self._reporters.make(plan.folder, plan.config)
-            elif entry.state == "running" and len(self.hosted) < self.config.service.max_concurrent_runs:
+            was_running = entry.state == "running"
+            if self._elsewhere.book(plan, summary, was_running):  # or here, by a process killed before it booked that
+                continue
+            if was_running and len(self.hosted) < self.config.service.max_concurrent_runs:
                 if (hosted := self._opened(plan)) is not None:
                     self._host(hosted)
             else:
                 self.plans[entry.run_id] = plan
-                if entry.state == "running":  # as more went on when the service was killed than may now
+                if was_running:  # as more went on when the service was killed than may now
                     self.queue.hold(Entry(entry.run_id))
                     self._write_queue()
 
@@ -245,14 +243,13 @@ class Service:
     def _leave_unbegun(self, plan: Plan, error: Exception) -> None:
         """Have a run queued that is held up; one whose folder cannot be used has failed."""
         run_id = plan.folder.run_id
-        if what := waits_for(error):
+        if why := hindrance(error, plan.folder.path):
             self.plans[run_id] = plan
-            self.held_up.add(run_id, f"{what}: {in_words(error, plan.folder.path)}", self._loop.time())
-            self.queue.hold(Entry(run_id))
-            self._write_queue()
+            self.held_up.add(run_id, why, self._loop.time(), isinstance(error, InUseError))
+            if self.queue.get(run_id) != Entry(run_id):
+                self.queue.hold(Entry(run_id))
+                self._write_queue()
         else:
-            self.plans.pop(run_id, None)
-            self.held_up.drop(run_id)
             self._book_unusable(run_id, error)
 
     def _introduce(self, hosted: Hosted) -> None:
@@ -279,14 +276,17 @@ class Service:
         del self.hosted[hosted.run_id], self._seeing[hosted.run_id]
         if self._ended.done() and outcome == "interrupted":
             return  # the next process goes on with it
-        self._book_over(hosted.run_id, outcome, reason)
+        self.book_over(hosted.run_id, outcome, reason)
         self._stand_by(hosted)
         self.fill()
-        self._reporters.make(hosted.plan.folder, hosted.plan.config)
+        self.reporters.make(hosted.plan.folder, hosted.plan.config)
         self._loop.call_later(CLEAR_AFTER_S, gc.collect)
         await self._spare.prepare()
 
-    def _book_over(self, run_id: str, outcome: str, reason: str) -> None:
+    def book_over(self, run_id: str, outcome: str, reason: str) -> None:
+        """Have a run over in the queue, and say so."""
+        self.plans.pop(run_id, None)
+        self.held_up.drop(run_id)
         reason = reason if reason != outcome else ""
         say(f"{run_id} is over: {outcome}" + (f" ({reason})" if reason else ""))
         self.queue.hold(Entry(run_id, "over", outcome, reason))
@@ -295,7 +295,7 @@ class Service:
     def _book_unusable(self, run_id: str, error: Exception) -> None:
         """Have a run failed whose folder cannot be used, and say how it goes on where that may change."""
         how = "" if isinstance(error, ConfigError) else f": coordinator resume {run_id}"
-        self._book_over(run_id, "failed", in_words(error, self.config.runs / run_id) + how)
+        self.book_over(run_id, "failed", in_words(error, self.config.runs / run_id) + how)
 
     def _write_queue(self) -> None:
         """Have on disk what the queue holds, or try again at the next tick."""
@@ -393,8 +393,7 @@ class Service:
         for hosted in self.hosted.values():
             hosted.see_folder()
             hosted.tell_of_space(say)
-        self._reporters.clear()
+        self.reporters.clear()
         if self.unwritten:
             self._try_again()
-        if any(self.held_up.is_due(run_id, self._loop.time()) for run_id in self.plans):
-            self.fill()
+        self._elsewhere.look(self._loop.time())

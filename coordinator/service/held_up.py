@@ -6,19 +6,27 @@ Each is tried again after a while.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
 
 from coordinator.clients.awaited import FOR_SPACE
-from coordinator.store.schema import InUseError, is_full
+from coordinator.store.schema import InUseError, in_words, is_full
 
 AGAIN_S = 5.0
 """So long after a run was found held up it is tried again."""
 
 
-def waits_for(error: Exception) -> str:
-    """Say what a run waits for whose record cannot be opened, "" if that is nothing that passes."""
+def hindrance(error: Exception, place: Path) -> str:
+    """Say what a run in this place waits for that cannot be opened, "" if that is nothing that passes."""
     if isinstance(error, InUseError):
-        return "waiting for another process to let go of it"
-    return FOR_SPACE if is_full(error) else ""
+        return f"waiting for process {error.holder} to let go of it; `coordinator stop` ends that process"
+    return f"{FOR_SPACE}: {in_words(error, place)}" if is_full(error) else ""
+
+
+class _Found(NamedTuple):
+    why: str
+    again_at: float
+    is_elsewhere: bool
 
 
 class HeldUp:
@@ -27,13 +35,17 @@ class HeldUp:
     def __init__(self, note: Callable[[str], None]) -> None:
         """Begin with none."""
         self._note = note
-        self._found: dict[str, tuple[str, float]] = {}
+        self._found: dict[str, _Found] = {}
 
-    def add(self, run_id: str, why: str, at: float) -> None:
-        """Take note that at this time a run was held up."""
+    def add(self, run_id: str, why: str, at: float, is_elsewhere: bool) -> None:
+        """Take note that at this time a run was held up, and whether by another process."""
         if run_id not in self._found:
             self._note(f"{run_id} is {why}; it is tried again")
-        self._found[run_id] = (why, at + AGAIN_S)
+        self._found[run_id] = _Found(why, at + AGAIN_S, is_elsewhere)
+
+    def put_off(self, run_id: str, at: float) -> None:
+        """A run is held up still."""
+        self._found[run_id] = self._found[run_id]._replace(again_at=at + AGAIN_S)
 
     def drop(self, run_id: str) -> None:
         """A run is not held up any more, or it is over."""
@@ -41,11 +53,15 @@ class HeldUp:
 
     def why(self, run_id: str) -> str:
         """Return why a run is held up, "" if it is not."""
-        return self._found.get(run_id, ("", 0.0))[0]
+        return self._found[run_id].why if run_id in self._found else ""
+
+    def is_elsewhere(self, run_id: str) -> bool:
+        """Say whether it is another process that holds a run up."""
+        return run_id in self._found and self._found[run_id].is_elsewhere
 
     def is_early(self, run_id: str, at: float) -> bool:
         """Say whether a run is not to be tried yet."""
-        return run_id in self._found and at < self._found[run_id][1]
+        return run_id in self._found and at < self._found[run_id].again_at
 
     def is_due(self, run_id: str, at: float) -> bool:
         """Say whether a run that was held up is to be tried."""

@@ -107,7 +107,11 @@ class StoreError(Exception):
 
 
 class InUseError(StoreError):
-    """Another process has the store open, which the text names."""
+    """Another process, the `holder`, has the store open."""
+
+    def __init__(self, path: Path, holder: str) -> None:
+        super().__init__(f"store {path}: in use by process {holder}; stop it or name another folder")
+        self.holder = holder
 
 
 def is_full(error: Exception) -> bool:
@@ -193,10 +197,13 @@ def lock_store(path: Path) -> int:
         raise explain(path, error) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
+    except BlockingIOError as error:
         holder = os.read(descriptor, 20).decode(errors="replace")
         os.close(descriptor)
-        raise InUseError(f"store {path}: in use by process {holder}; stop it or name another folder") from error
+        raise InUseError(path, holder) from error
+    except OSError as error:  # a file system that knows no locks
+        os.close(descriptor)
+        raise explain(path, error) from error
     try:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)

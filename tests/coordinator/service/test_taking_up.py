@@ -157,10 +157,8 @@ def test_a_run_that_another_process_has_waits_in_the_queue_until_that_lets_go_of
         async with standing(settings(folder)) as service:
             come(service, "a")
             await asyncio.sleep(0.2)
-            told = (
-                f"waiting for another process to let go of it: store {run.store_path}: in use by process {os.getpid()}"
-            )
-            assert Clerk(service).why_queued(run.run_id).startswith(told)
+            told = f"waiting for process {os.getpid()} to let go of it; `coordinator stop` ends that process"
+            assert Clerk(service).why_queued(run.run_id) == told
             assert Queue(folder).find(run.run_id) == Entry(run.run_id)
             os.close(lock)
             while run.run_id not in service.hosted:
@@ -168,6 +166,43 @@ def test_a_run_that_another_process_has_waits_in_the_queue_until_that_lets_go_of
             assert Queue(folder).find(run.run_id).state == "running"
 
     asyncio.run(asyncio.wait_for(main(), 20.0))
+
+
+@pytest.mark.parametrize("outcome", ["finished", "failed"])
+def test_one_that_the_other_process_has_ended_is_over_though_no_client_is_there(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, outcome: str
+) -> None:
+    monkeypatch.setattr("coordinator.service.daemon.TICK_S", 0.01)
+    monkeypatch.setattr("coordinator.service.held_up.AGAIN_S", 0.05)
+    run = left(settings(folder), "data.num_clients=1")
+    Queue(folder).put(Entry(run.run_id, "running"))
+    lock = lock_store(run.store_path)
+
+    async def main() -> None:
+        async with standing(settings(folder)) as service:
+            assert Clerk(service).why_queued(run.run_id).startswith("waiting for process ")
+            await asyncio.sleep(0.2)
+            assert list(service.plans) == [run.run_id]
+            run.write_summary(figures(outcome=outcome))
+            os.close(lock)
+            entry = await asyncio.wait_for(ended(service, run.run_id), OVER_S)
+            assert (entry.outcome, run.read_summary()["outcome"]) == (outcome, outcome)
+            assert not service.plans
+
+    asyncio.run(main())
+
+
+def test_a_queued_run_that_has_finished_without_its_service_is_over(folder: Path) -> None:
+    finished, failed = left(settings(folder)), left(settings(folder))
+    finished.write_summary(figures(outcome="finished"))
+    failed.write_summary(figures(outcome="failed"))  # and was queued to go on
+
+    async def main() -> None:
+        async with standing(settings(folder)) as service:
+            assert service.queue.find(finished.run_id).outcome == "finished"
+            assert list(service.plans) == [failed.run_id]
+
+    asyncio.run(main())
 
 
 def test_a_run_whose_service_was_killed_before_its_report_was_made_has_one(
