@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Coroutine
+from typing import Any
 
 from wire.sockets.names import look_up
 
@@ -23,21 +25,23 @@ _GREETING_BYTES = 64
 async def mechanism_at(address: str) -> str:
     """Return the mechanism that a peer at `host:port` greets with, `CURVE` or `NULL`; "" if none does in time."""
     host, _, port = address.rpartition(":")
-    with contextlib.suppress(OSError, asyncio.TimeoutError):
-        return await asyncio.wait_for(_knock(host.strip("[]"), int(port)), KNOCK_S)
-    return ""
+    return await _in_time(_knock(host.strip("[]"), int(port)))
 
 
 async def mechanism_by(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:
     """Return the same of the peer of a new connection, which is closed by that."""
+    return await _in_time(_greeting(reader, writer))
+
+
+async def _in_time(look: Coroutine[Any, Any, str]) -> str:
     with contextlib.suppress(OSError, asyncio.TimeoutError, EOFError, UnicodeDecodeError):
-        return await asyncio.wait_for(_greeting(reader, writer), KNOCK_S)
+        return await asyncio.wait_for(look, KNOCK_S)
     return ""
 
 
 async def _knock(host: str, port: int) -> str:
     first, *_ = await look_up(host)
-    return await mechanism_by(*await asyncio.open_connection(first, port))
+    return await _greeting(*await asyncio.open_connection(first, port))
 
 
 async def _greeting(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:
