@@ -31,7 +31,7 @@ from coordinator.service.choice import Choice, TwinNotes, choose
 from coordinator.service.clerk import Clerk
 from coordinator.service.desk import Desk
 from coordinator.service.elsewhere import Elsewhere
-from coordinator.service.held_up import HeldUp, hindrance
+from coordinator.service.held_up import HeldUp
 from coordinator.service.hosted import Hosted, Plan
 from coordinator.service.place import Place
 from coordinator.service.queue import Entry, Queue
@@ -41,7 +41,7 @@ from coordinator.service.settings import ServiceConfig
 from coordinator.service.spare import SpareAggregator
 from coordinator.service.waiting import tell_queue
 from coordinator.store.run_folder import RunFolder, run_token
-from coordinator.store.schema import InUseError, in_words
+from coordinator.store.schema import in_words
 from coordinator.store.store import StoreError
 from models.spec import ConfigError
 from wire.encoding import encode
@@ -243,9 +243,8 @@ class Service:
     def _leave_unbegun(self, plan: Plan, error: Exception) -> None:
         """Have a run queued that is held up; one whose folder cannot be used has failed."""
         run_id = plan.folder.run_id
-        if why := hindrance(error, plan.folder.path):
+        if self.held_up.add(plan.folder, error, self._loop.time()):
             self.plans[run_id] = plan
-            self.held_up.add(run_id, why, self._loop.time(), isinstance(error, InUseError))
             if self.queue.get(run_id) != Entry(run_id):
                 self.queue.hold(Entry(run_id))
                 self._write_queue()

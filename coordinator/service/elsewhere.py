@@ -10,13 +10,11 @@ from coordinator.service.hosted import Plan
 from coordinator.store.holder import holder
 from coordinator.store.schema import settle
 from coordinator.store.store import StoreError
+from coordinator.whereabouts import GIVEN_UP
 from models.spec import ConfigError
 
 if TYPE_CHECKING:
     from coordinator.service.daemon import Service
-
-OVER = ("finished", "failed")
-"""The outcomes of a run that nobody goes on with by itself: one that has failed may be queued to go on."""
 
 
 class Elsewhere:
@@ -46,9 +44,12 @@ class Elsewhere:
             return False
 
     def book(self, plan: Plan, summary: Mapping[str, Any], went_on: bool) -> bool:
-        """Book a run as over if its summary says so, and say whether it does; one that only waits is if it finished."""
+        """Book a run as over if its summary says so, and say whether it does.
+
+        One that only waits is over if it has finished: it may have failed before it was queued to go on.
+        """
         run_id, outcome = plan.folder.run_id, str(summary.get("outcome", ""))
-        if outcome not in (OVER if went_on else OVER[:1]):
+        if outcome not in (GIVEN_UP if went_on else ("finished",)):
             return False
         self._service.book_over(run_id, outcome, str(summary.get("reason", "")))
         with contextlib.suppress(StoreError):

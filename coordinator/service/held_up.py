@@ -10,17 +10,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from coordinator.clients.awaited import FOR_SPACE
+from coordinator.store.run_folder import RunFolder
 from coordinator.store.schema import InUseError, in_words, is_full
 
 AGAIN_S = 5.0
 """So long after a run was found held up it is tried again."""
-
-
-def hindrance(error: Exception, place: Path) -> str:
-    """Say what a run in this place waits for that cannot be opened, "" if that is nothing that passes."""
-    if isinstance(error, InUseError):
-        return f"waiting for process {error.holder} to let go of it; `coordinator stop` ends that process"
-    return f"{FOR_SPACE}: {in_words(error, place)}" if is_full(error) else ""
 
 
 class _Found(NamedTuple):
@@ -37,11 +31,14 @@ class HeldUp:
         self._note = note
         self._found: dict[str, _Found] = {}
 
-    def add(self, run_id: str, why: str, at: float, is_elsewhere: bool) -> None:
-        """Take note that at this time a run was held up, and whether by another process."""
-        if run_id not in self._found:
-            self._note(f"{run_id} is {why}; it is tried again")
-        self._found[run_id] = _Found(why, at + AGAIN_S, is_elsewhere)
+    def add(self, folder: RunFolder, error: Exception, at: float) -> bool:
+        """Say whether what kept a run from being opened at this time passes, and if so take note of it."""
+        if not (why := _hindrance(error, folder.path)):
+            return False
+        if folder.run_id not in self._found:
+            self._note(f"{folder.run_id} is {why}; it is tried again")
+        self._found[folder.run_id] = _Found(why, at + AGAIN_S, isinstance(error, InUseError))
+        return True
 
     def put_off(self, run_id: str, at: float) -> None:
         """A run is held up still."""
@@ -66,3 +63,9 @@ class HeldUp:
     def is_due(self, run_id: str, at: float) -> bool:
         """Say whether a run that was held up is to be tried."""
         return run_id in self._found and not self.is_early(run_id, at)
+
+
+def _hindrance(error: Exception, place: Path) -> str:
+    if isinstance(error, InUseError):
+        return f"waiting for process {error.holder} to let go of it; `coordinator stop` ends that process"
+    return f"{FOR_SPACE}: {in_words(error, place)}" if is_full(error) else ""
