@@ -38,8 +38,8 @@ class Supervisor:
         give_up_at = time.monotonic() + OVER_WITHIN_S
         coordinator = self._serve()
         clients = {index: self._client(index) for index in self._indices}
-        while coordinator.poll() != ExitCode.FINISHED:
-            assert coordinator.poll() in (None, -signal.SIGKILL), coordinator.said
+        while (code := coordinator.poll()) != ExitCode.FINISHED:
+            assert code in (None, -signal.SIGKILL), coordinator.said
             assert time.monotonic() < give_up_at, f"not over: {self.tickets.left} are left\n{coordinator.said}"
             if _was_killed(coordinator):
                 coordinator = self._go_on(coordinator)
