@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from wire.disk import advised, lacks_space
 from wire.exit_codes import ExitCode
 from wire.sockets.command import add_version, run_command
 
@@ -37,8 +38,9 @@ def _run_command(argv: Sequence[str] | None) -> int:
         args = _parser().parse_args(argv)
         return int(args.command(args))
     except ConfigError as error:
-        print(f"coordinator: {error}", file=sys.stderr)
-        return ExitCode.NO_SPACE if isinstance(error, NoSpaceError) else ExitCode.BAD_CONFIG
+        is_full = isinstance(error, NoSpaceError) or lacks_space(error)
+        print(f"coordinator: {advised(str(error), is_full)}", file=sys.stderr)
+        return ExitCode.NO_SPACE if is_full else ExitCode.BAD_CONFIG
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -24,7 +24,7 @@ from edge_client.device import profile
 from edge_client.keys import Keys
 from edge_client.leftovers import prune_constants
 from edge_client.limits import limit, told_of_lack
-from edge_client.local_state import Acquaintance, client_folder, held_digests, lock_folder, unwritable
+from edge_client.local_state import Acquaintance, client_folder, held_digests, lock_folder
 from edge_client.meter import Meter
 from edge_client.schedule import Schedule
 from edge_client.sensors import find_sensors, told_of
@@ -338,7 +338,7 @@ def run(config: ClientConfig, config_folder: Path, keys: Keys | None, once: bool
     """Run the client daemon and return its exit code.
 
     Raises:
-        ConfigError: its folder cannot be written to, or another client works there; `NoSpaceError`: the disk is full.
+        ConfigError: its folder cannot be written to, or another client works there.
     """
     folder = client_folder(config)
     try:
@@ -347,5 +347,5 @@ def run(config: ClientConfig, config_folder: Path, keys: Keys | None, once: bool
         raise
     except (OSError, ValueError) as error:
         told = getattr(error, "strerror", None) or error
-        raise unwritable(f"[client] dir: expected a folder to write to, {folder} is none: {told}", error) from None
+        raise ConfigError(f"[client] dir: expected a folder to write to, {folder} is none: {told}") from error
     return run_daemon(ClientApp(config, config_folder, keys, once).run(lifeline))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from wire.disk import advised, lacks_space
 from wire.exit_codes import ExitCode
 from wire.sockets.command import add_version, run_command
 from wire.sockets.early import PAUSES
@@ -30,8 +31,9 @@ def _run_command(argv: Sequence[str] | None) -> int:
     try:
         return int(args.command(args))
     except ConfigError as error:
-        print(f"edge-client: {error}", file=sys.stderr)
-        return ExitCode.NO_SPACE if isinstance(error, NoSpaceError) else ExitCode.BAD_CONFIG
+        is_full = isinstance(error, NoSpaceError) or lacks_space(error)
+        print(f"edge-client: {advised(str(error), is_full)}", file=sys.stderr)
+        return ExitCode.NO_SPACE if is_full else ExitCode.BAD_CONFIG
 
 
 def _parser() -> argparse.ArgumentParser:

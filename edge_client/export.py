@@ -11,7 +11,7 @@ import msgspec
 from edge_client.config import ClientConfig
 from edge_client.data_source import open_source
 from edge_client.final_model import load_final, unfinished_since
-from edge_client.local_state import ConstantShelf, client_folder, unwritable
+from edge_client.local_state import ConstantShelf, client_folder
 from models.data import ClientData
 from models.methods import find
 from models.onnx_export import quantize
@@ -35,16 +35,9 @@ def export(config: ClientConfig, modules: Path, out: Path | None, to_int8: bool,
 
     Raises:
         ConfigError: no such run has been finished, a package, the data or a run constant is missing, or the file
-            cannot be written; `NoSpaceError` as the disk is full.
+            cannot be written.
         MethodError: the method's own code fails, or its net is another one by now than that of the run.
     """
-    try:
-        yield from _exported(config, modules, out, to_int8, run_id)
-    except ConfigError as error:
-        raise unwritable(str(error), error.__cause__) from None
-
-
-def _exported(config: ClientConfig, modules: Path, out: Path | None, to_int8: bool, run_id: str) -> Iterator[str]:
     folder = client_folder(config)
     if str(modules) not in sys.path:
         sys.path.append(str(modules))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from edge_client.config import ClientConfig
 from edge_client.local_state import client_folder
-from models.spec import ConfigError, unusable
+from models.spec import ConfigError
 from wire.sockets.keys import KEY_FORM, KeyFileError, KeyPair, is_key, keep_secret, pair_of, read_secret
 
 SECRET_FILE = "client.secret"
@@ -40,12 +40,12 @@ def init(config: ClientConfig, allow_open: bool = False) -> str:
     """Make this device's keys unless it has some; return the command that enrolls it.
 
     Raises:
-        ConfigError: those that are there cannot be used, or none can be made; `NoSpaceError` as the disk is full.
+        ConfigError: those that are there cannot be used, or none can be made.
     """
     try:
         own = keep_secret(_path(config), allow_open)
     except KeyFileError as error:
-        raise unusable(str(error), error.is_full) from None
+        raise ConfigError(str(error)) from error
     return f"coordinator keys enroll {config.client.id} {own.public}"
 
 

@@ -19,9 +19,9 @@ import msgspec
 import numpy as np
 
 from edge_client.config import ClientConfig
-from models.spec import ConfigError, unusable
+from models.spec import ConfigError
 from wire.sockets.keys import OTHERS, KeyFileError, see_barred
-from wire.sockets.new_file import FREE_SPACE, NO_SPACE, write_new
+from wire.sockets.new_file import write_new
 
 LOCK_WAIT_S = 5.0
 """How long to wait for a process that is about to leave a client's folder, as it does when its daemon has ended."""
@@ -59,12 +59,6 @@ def lock_folder(folder: Path, wait_s: float = LOCK_WAIT_S) -> int:
                 os.close(descriptor)
                 raise ConfigError(f"[client] dir: {folder} is in use by another client of this id") from None
             time.sleep(0.02)
-
-
-def unwritable(text: str, error: object) -> ConfigError:
-    """Return the error that a text tells of: a `NoSpaceError`, with what to do, where the cause is a full disk."""
-    is_full = getattr(error, "errno", None) in NO_SPACE
-    return unusable(f"{text}; {FREE_SPACE}" if is_full else text, is_full)
 
 
 def held_digests(folder: Path) -> list[str]:

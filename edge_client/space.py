@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from edge_client import commands
 from models.steps import AbandonedError
+from wire.disk import lacks_space
 from wire.encoding import encode
-from wire.sockets.new_file import NO_SPACE
 from wire.sockets.pipe import ChildPipe
 
 MadeT = TypeVar("MadeT")
@@ -44,7 +44,7 @@ class Space:
             try:
                 made = write()
             except OSError as error:
-                if error.errno not in NO_SPACE:
+                if not lacks_space(error):
                     raise
                 self._lack(error)
             else:

@@ -45,6 +45,7 @@ from models.methods.faults import MethodError, made_by
 from models.participant import Outcome, Participant
 from models.privacy import run_secret, seed_secret
 from models.spec import ConfigError, RunSpec, read_section, read_spec
+from wire.disk import advised, lacks_space
 from wire.encoding import Frames, Packed, decode, encode, pack, unpack
 from wire.errors import EncodeError, RecordError, UnfitArrayError
 from wire.exit_codes import ExitCode
@@ -90,7 +91,7 @@ def serve(pipe: ChildPipe) -> None:
     except (UnfitArrayError, CheckpointError) as error:
         fail(str(error))
     except (ConfigError, EncodeError) as error:
-        fail(str(error), ExitCode.BAD_CONFIG)
+        fail(advised(str(error), lacks_space(error)), ExitCode.NO_SPACE if lacks_space(error) else ExitCode.BAD_CONFIG)
     except Exception as error:
         tell(error_in_words(error, memory_mib), ExitCode.FAILED)
         traceback.print_exc()

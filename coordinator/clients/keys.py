@@ -19,7 +19,7 @@ import msgspec
 
 from coordinator.clients.enrolment import Enrolment, Entry, expires_at, read_entries, see_folder, write_entries
 from coordinator.config import TransportSection
-from models.spec import ConfigError, nearest, unusable
+from models.spec import ConfigError, nearest
 from wire.sockets.keys import KeyFileError, KeyPair, keep_secret, make_pair, read_secret
 
 SECRET_FILE = "coordinator.secret"
@@ -83,7 +83,7 @@ def init(folder: Path, allow_open: bool = False) -> str:
     try:
         own = keep_secret(folder / SECRET_FILE, allow_open)
     except KeyFileError as error:
-        raise unusable(str(error), error.is_full) from None
+        raise ConfigError(str(error)) from error
     told = "# a new key, as the one before is gone: every client that was enrolled before needs it\n" if is_lost else ""
     return f'{told}[coordinator]\npublic_key = "{own.public}"'
 

@@ -18,9 +18,9 @@ import psutil
 
 from coordinator.service.orders import SOCKET
 from coordinator.store.run_folder import RunFolder, read_json, write_whole
-from coordinator.store.schema import is_full, lock_path
+from coordinator.store.schema import lock_path
 from models.spec import ConfigError, nearest
-from wire.sockets.new_file import FREE_SPACE
+from wire.disk import advised, lacks_space
 
 FILE = "queue.json"
 
@@ -123,8 +123,8 @@ class Queue:
             self._see()
             write_whole(self._path, [msgspec.json.format(msgspec.json.encode(list(entries.values())), indent=1), b"\n"])
         except OSError as error:
-            told = f"{error.strerror}; {FREE_SPACE}" if is_full(error) else error.strerror or error
-            raise UnwrittenError(f"{self._path} cannot be written: {told}", error) from error
+            told = advised(f"{self._path} cannot be written: {error.strerror or error}", lacks_space(error))
+            raise UnwrittenError(told, error) from error
 
     def _without(self, run_id: str) -> dict[str, Entry]:
         return {other: entry for other, entry in self._entries.items() if other != run_id}

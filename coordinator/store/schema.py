@@ -17,7 +17,7 @@ from pathlib import Path
 from coordinator.units import show_bytes
 from models.checkpoint import sync_folder
 from models.spec import ConfigError, NoSpaceError, unusable
-from wire.sockets.new_file import FREE_SPACE, NO_SPACE
+from wire.disk import FREE_SPACE, advised, lacks_space
 
 APPLICATION_ID = 0x70724564
 """Marks an SQLite file as a store of this program (`prEd`)."""
@@ -116,15 +116,14 @@ class InUseError(StoreError):
 
 def is_full(error: Exception) -> bool:
     """Say whether it is for want of space that something could not be written."""
-    if isinstance(error, OSError):
-        return error.errno in NO_SPACE
-    return isinstance(error, NoSpaceError) or (isinstance(error, StoreError) and error.is_full)
+    if isinstance(error, StoreError):
+        return error.is_full
+    return isinstance(error, NoSpaceError) or lacks_space(error)
 
 
 def refused(text: str, error: Exception) -> ConfigError:
     """Return what a command ends with that could not begin because of an error, which `text` tells of."""
-    told = f"{text}; {FREE_SPACE}" if is_full(error) and FREE_SPACE not in text else text
-    return unusable(told, is_full(error))
+    return unusable(advised(text, is_full(error)), is_full(error))
 
 
 def free_bytes(folder: Path) -> int | None:

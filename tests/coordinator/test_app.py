@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -94,6 +95,20 @@ def test_a_run_that_finds_the_disk_full_at_its_start_ends_with_a_code_of_its_own
     why = "store: database or disk is full; free some disk space"
     told = f"coordinator: [run] dir: {why}; nothing has run, so the run folder is removed\n"
     assert told in capsys.readouterr().err
+
+
+def test_so_does_one_whose_data_there_is_no_room_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    datasets = pytest.importorskip("torchvision.datasets")
+
+    def fetch(root: Path, train: bool, download: bool) -> NoReturn:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(datasets, "CIFAR10", fetch)
+    data = [f"data.root={tmp_path}", "data.dataset=CIFAR10", "data.download=true", f"run.dir={tmp_path}/runs"]
+    assert main(["simulate", *(part for setting in data for part in ("--set", setting))]) == ExitCode.NO_SPACE
+    assert capsys.readouterr().err.endswith("; free some disk space\n")
 
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)

@@ -6,6 +6,7 @@ import errno
 import os
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from coordinator import draw
 from coordinator.config import load
 from coordinator.store.run_folder import RunFolder
+from models.spec import ConfigError, DataConfig
 from wire.exit_codes import ExitCode
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -63,3 +65,13 @@ def test_why_they_cannot_be_written_is_told_in_a_line(
     assert ended.value.code == code
     assert capsys.readouterr().err == f"{run.indices_path}: {told}\n"
     assert not run.indices_path.exists()
+
+
+def test_so_is_that_there_is_no_room_for_the_data(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fetch(config: DataConfig) -> NoReturn:
+        raise ConfigError("the download failed") from FULL
+
+    monkeypatch.setattr(draw, "load_dataset", fetch)
+    with pytest.raises(SystemExit) as ended:
+        draw.main()
+    assert ended.value.code == ExitCode.NO_SPACE

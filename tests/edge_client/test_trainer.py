@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -232,6 +233,20 @@ def test_what_cannot_be_loaded_for_want_of_memory_is_told_with_the_limit(
     spec = spec_of("method.name=tests.models.faulty_method:METHOD")
     lack = "ran out of [limits] memory_mib = 200: " if code == 4 else ""
     assert started(tmp_path, spec, "data.index=0", limit) == [commands.Failed(f"{lack}{cause}", code)]
+
+
+@pytest.mark.parametrize(
+    ("number", "advice", "code"), [(errno.EDQUOT, "; free some disk space", 6), (errno.EACCES, "", 2)]
+)
+def test_data_that_there_is_no_room_for_may_be_fetched_again(
+    tmp_path: Path, number: int, advice: str, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fetch(*arguments: object) -> NoReturn:
+        raise ConfigError("the download failed") from OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("edge_client.trainer.open_source", fetch)
+    spec = spec_of("method.name=tests.models.faulty_method:METHOD")
+    assert started(tmp_path, spec, "data.index=0") == [commands.Failed(f"the download failed{advice}", code)]
 
 
 @pytest.fixture

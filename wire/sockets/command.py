@@ -61,12 +61,11 @@ def _carry_out(name: str, command: Callable[[], int]) -> int:
         is_of_output = error in lost
         if is_of_output and isinstance(error, BrokenPipeError):
             return code
-        from wire.sockets.new_file import FREE_SPACE, NO_SPACE
+        from wire.disk import advised, lacks_space
 
-        is_full = error.errno in NO_SPACE
+        is_full = lacks_space(error)
         if error.filename is not None:
-            advice = f"; {FREE_SPACE}" if is_full else ""
-            print(f"{name}: {error.filename}: {error.strerror}{advice}", file=sys.stderr)
+            print(f"{name}: {advised(f'{error.filename}: {error.strerror}', is_full)}", file=sys.stderr)
             return ExitCode.NO_SPACE if is_full else ExitCode.BAD_CONFIG
         if not is_of_output and not is_full:
             raise

@@ -11,7 +11,7 @@ import stat
 from pathlib import Path
 from typing import NamedTuple
 
-from wire.sockets.new_file import FREE_SPACE, NO_SPACE, write_new
+from wire.sockets.new_file import write_new
 
 _KEY = re.compile("(?!0{64})[0-9a-f]{64}")
 KEY_FORM = "64 hexadecimal characters, in lower case and not all of them 0"
@@ -32,14 +32,7 @@ _ANOTHER = (
 
 
 class KeyFileError(Exception):
-    """A key file that cannot be used; the text names it, the cause and what to do.
-
-    `is_full` where the disk has no room for it.
-    """
-
-    def __init__(self, text: str, is_full: bool = False) -> None:
-        super().__init__(text)
-        self.is_full = is_full
+    """A key file that cannot be used; the text names it, the cause and what to do."""
 
 
 class KeyPair(NamedTuple):
@@ -83,9 +76,7 @@ def write_secret(path: Path, secret: str) -> None:
     try:
         write_new(path, f"{secret}\n".encode("ascii"))
     except OSError as error:
-        is_full = error.errno in NO_SPACE
-        told = f"{path}: expected to make a key file, got {error.strerror}"
-        raise KeyFileError(f"{told}; {FREE_SPACE}" if is_full else told, is_full) from None
+        raise KeyFileError(f"{path}: expected to make a key file, got {error.strerror}") from error
 
 
 def read_secret(path: Path, allow_open: bool = False) -> KeyPair:

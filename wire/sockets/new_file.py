@@ -11,12 +11,6 @@ from pathlib import Path
 LEFT_AFTER_S = 60.0
 """A draft that is older was left by a crash."""
 
-NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
-"""What is said of a disk that is full."""
-
-FREE_SPACE = "free some disk space"
-"""What to do about it."""
-
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 """What file systems say that know one name for a file, such as FAT."""
 
