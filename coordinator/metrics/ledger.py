@@ -1,10 +1,7 @@
 """The run's accounts: what was sent, what came, how long it took and how well it tests.
 
 Theory of operation. While an exchange is open, the ledger notes client by client what happens. When it closes, that
-becomes lines, and lines are all that the totals are made of: live and after a restart, when `replay` reads them back,
-the same code books the same lines. Clients' lines of an exchange that a failed round left open come with that round's
-own line, which holds the sums of its exchanges and takes their place. The evaluation after the last round is counted
-apart.
+becomes lines, which go into the `books`: what all of them come to is what is known of the run.
 
 After a restart come `replay`, the announcements, and for an exchange in hand `round_opened(..., resumed=True)`,
 `exchange_opened`, and again the updates that the store holds of it, each with its task. What else was sent after the
@@ -13,21 +10,18 @@ last line is not known any more; what was refused, `since_start` tells.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from coordinator.metrics.accounts import ExchangeAccount, RoundAccount, finite, why_unknown
-from coordinator.metrics.accuracy import Accuracies
+from coordinator.metrics.accounts import ExchangeAccount, finite, why_unknown
+from coordinator.metrics.books import Books
 from coordinator.metrics.byte_prediction import Announcements, RunFacts, classes_held, train_counts
-from coordinator.metrics.durations import MeanDurations, duration_s
+from coordinator.metrics.durations import duration_s
 from coordinator.metrics.evaluations import Examiner
-from coordinator.metrics.footprint import Footprints
 from coordinator.metrics.links import LinkCounts, Links, StoredLinks
 from coordinator.metrics.origin import Origin
-from coordinator.metrics.privacy import Releases
 from coordinator.metrics.since_start import SinceStart
-from coordinator.metrics.summary import Totals, make_summary
+from coordinator.metrics.summary import make_summary
 from coordinator.metrics.tally import (
     ClientLine,
     Cost,
@@ -38,11 +32,8 @@ from coordinator.metrics.tally import (
     RoundView,
     Score,
     Status,
-    added,
-    read_line,
     write_line,
 )
-from coordinator.metrics.task_scores import TaskScores
 from models.methods import read_config
 from models.methods.api import Facts, Method
 from models.spec import RunSpec
@@ -66,43 +57,35 @@ class Ledger:
         self._spec = spec
         self._takes_turns = simulated_now is not None
         self._simulated_now = simulated_now or (lambda: None)
-        self.simulated_at_s: float | None = None
-        """Where the simulated clock stood when a line was last booked."""
         self._method = method
         self._config = read_config(method, spec.method_config)
         self._announced = Announcements(spec, method, self._run_facts)
-        self._clients: set[str] = set()
-        self._rounds: dict[int, RoundLine] = {}
-        self._num_late = 0
-        self._accounts: dict[int, RoundAccount] = {}
-        self._evaluation = RoundAccount()
+        self._books = Books(spec, method)
         self._examiner = Examiner(method.rules, spec.plan)
-        self._accuracies = Accuracies(method.rules)
-        self._tasks = TaskScores(method.rules, spec.plan)
-        self._durations = MeanDurations()
-        self._footprints = Footprints()
-        self._num_left_out: Counter[str] = Counter()
-        self._releases = Releases()
-        self._known_classes: set[int] = set()
-        self._num_completed = 0
-        self._origin: Origin | None = None
         self._written: list[str] = []
         self.links_at_closing = StoredLinks()
         """What the kernel had counted when the last exchange was closed."""
-        self._base = 0
-        self.since_start = SinceStart()
-        """Run constants that were sent, and updates that were not taken."""
         self._exchange: ExchangeAccount | None = None
         self._round_opened_at: float | None = None
 
+    @property
+    def since_start(self) -> SinceStart:
+        """Run constants that were sent, and updates that were not taken."""
+        return self._books.since_start
+
+    @property
+    def simulated_at_s(self) -> float | None:
+        """Where the simulated clock stood when a line was last booked."""
+        return self._books.simulated_at_s
+
     def announce(self, client: str, ready: Ready) -> None:
         """Take in what a client says of itself; the latest word holds."""
-        self._clients.add(client)
+        self._books.clients.add(client)
         self._announced.take(client, ready)
 
     def device(self, client: str, profile: Mapping[str, Any]) -> None:
         """Take in what a client says of its device, before any line of it; the latest word holds."""
-        self._footprints.devices[client] = profile
+        self._books.footprints.devices[client] = profile
 
     def facts(self, client: str) -> Facts:
         """Return what this client's bytes in the open exchange are predicted from.
@@ -118,15 +101,15 @@ class Ledger:
 
     def _run_facts(self) -> RunFacts:
         round = self._exchange.round if self._exchange is not None else 0
-        account = self._accounts.get(round, RoundAccount())
-        known, plan = self._known_classes | account.new_classes, self._spec.plan
+        account, plan = self._books.account(round), self._spec.plan
+        num_completed, base = self._books.num_completed, self._books.base
         return RunFacts(
             self._config,
-            known,
+            self._books.known_classes | account.new_classes,
             round,
-            self._num_completed,
+            num_completed,
             num_task_classes=len(plan.classes(plan.task_of(round))),
-            num_seen=len(plan.classes_seen(plan.task_of(self._base))) if self._num_completed else 0,
+            num_seen=len(plan.classes_seen(plan.task_of(base))) if num_completed else 0,
             metrics=account.metrics,
         )
 
@@ -136,13 +119,11 @@ class Ledger:
 
     def start_from(self, known_classes: Collection[int], origin: Origin | None) -> None:
         """Predict from the state that another run ended with, which stands before round 1."""
-        self._known_classes = set(known_classes)
-        self._num_completed = 1
-        self._origin = origin
+        self._books.start_from(known_classes, origin)
 
     def round_opened(self, round: int, at: float, resumed: bool = False) -> None:
         """Begin a round; the durations of one that was opened before a restart are not known."""
-        self._accounts.setdefault(round, RoundAccount())
+        self._books.open_round(round)
         self._round_opened_at = None if resumed else at
 
     def exchange_opened(
@@ -152,7 +133,8 @@ class Ledger:
         name = self._method.exchange(exchange_index).name
         links = self._links.link if not resumed else lambda client: None
         self._announced.forget_facts()
-        self._exchange = ExchangeAccount(round, exchange_index, name, self._base, cohort, at, links, self._takes_turns)
+        base = self._books.base
+        self._exchange = ExchangeAccount(round, exchange_index, name, base, cohort, at, links, self._takes_turns)
         if not resumed:
             self._links.exchange_opened()
 
@@ -211,7 +193,7 @@ class Ledger:
 
         `peaks` are the coordinator's own of memory in this round, as the line names them.
         """
-        self._accounts.setdefault(round, RoundAccount())
+        self._books.open_round(round)
         if self._exchange is not None:
             self.exchange_closing(at)
         line = self._round_line(round, status, reason, global_hash, at, peaks or {})
@@ -234,8 +216,8 @@ class Ledger:
         Raises:
             msgspec.MsgspecError: something else stands among them.
         """
-        for text in lines:
-            self._book(read_line(text))
+        self._announced.forget_facts()
+        self._books.replay(lines)
 
     def headline(self, round: int) -> RoundView:
         """Return a closed round at a glance, with the accuracies known by then.
@@ -243,13 +225,7 @@ class Ledger:
         Raises:
             LookupError: it has not been closed.
         """
-        if round not in self._rounds:
-            raise LookupError(f"no round {round} has been closed")
-        latest = {rule: self._accuracies.latest(rule, round, self._base) for rule in self._method.rules}
-        found = {rule: each for rule, each in latest.items() if each is not None}
-        accuracy = {rule: total.weighted for rule, (_, total) in found.items()}
-        tested = {rule: tested_round for rule, (tested_round, _) in found.items()}
-        return RoundView.of(self._rounds[round], self._spec.num_rounds, accuracy, tested)
+        return self._books.headline(round)
 
     def summary(
         self,
@@ -266,77 +242,14 @@ class Ledger:
             versions: what ran.
             reasons: why a figure is unknown, by its dotted path, where the caller knows better.
         """
-        return make_summary(self._spec, self._method, self._totals(), mode, memory, versions, reasons or {})
-
-    def _totals(self) -> Totals:
-        closed = [line for _, line in sorted(self._rounds.items())]
-        accounts: list[RoundLine | RoundAccount] = [*closed, *self._accounts.values()]
-        return Totals(
-            rounds=closed,
-            up=added(account.up for account in accounts),
-            down=added(account.down for account in accounts),
-            num_accepted=sum(account.num_accepted for account in accounts),
-            evaluation=self._evaluation,
-            init=self.since_start.init,
-            refusals=self.since_start.refusals,
-            clients=sorted(self._clients),
-            announced=self._announced.readies,
-            accuracies=self._accuracies,
-            tasks=self._tasks,
-            links=self._links.all(),
-            durations=self._durations,
-            footprints=self._footprints,
-            num_left_out=self._num_left_out,
-            base=self._base,
-            init_from=self._origin,
-            num_releases=self._num_releases() if self._spec.privacy.adds_noise else {},
-        )
-
-    def _num_releases(self) -> dict[str, int]:
-        """Return how often, at most, each client has told something; a round that failed or is open is unsure."""
-        open_round = {len(self._rounds) + 1} if len(self._rounds) < self._spec.num_rounds else set()
-        unsure = open_round | {line.round for line in self._rounds.values() if line.status == "failed"}
-        return self._releases.at_most(sorted(self._clients), unsure, len(self._method.exchanges))
+        totals = self._books.totals(self._announced.readies, self._links.all())
+        return make_summary(self._spec, self._method, totals, mode, memory, versions, reasons or {})
 
     def _book(self, line: Line) -> None:
-        """Add one line to the accounts."""
-        if not isinstance(line, RoundLine) and not self._method.is_evaluation(line.exchange_index):
-            self._durations.book(line)
-        if isinstance(line, ClientLine):
-            self._clients.add(line.client)
-            if self._spec.privacy.adds_noise and not self._method.is_evaluation(line.exchange_index):
-                self._releases.book(line)
-            self._accuracies.book(line.client, line.evaluations, line.round, line.base)
-            self._tasks.book(line.client, line.evaluations)
-            self._footprints.book(line)
-            self._num_left_out[line.client] += line.num_left_out
-            self._account_of(line).book(line)
-            return
-        self._announced.forget_facts()
-        self.since_start.replay(line)
-        if line.simulated_at_s is not None:
-            self.simulated_at_s = max(line.simulated_at_s, self.simulated_at_s or 0.0)
-        if isinstance(line, ExchangeLine):
-            account = self._account_of(line)
-            account.new_classes.update(line.new_classes)
-            account.metrics.update(line.metrics)
-        else:
-            self._book_round(line)
-
-    def _book_round(self, line: RoundLine) -> None:
-        self._rounds[line.round] = line
-        self._num_late += line.late
-        self._accounts.pop(line.round, None)
-        self._known_classes.update(line.new_classes)
-        if line.status == "completed":
-            self._num_completed += 1
-            self._base = max(self._base, line.round)
-
-    def _account_of(self, line: ClientLine | ExchangeLine) -> RoundAccount:
-        """Return where this line is added: nowhere that counts if its round's own line is there already."""
-        if self._method.is_evaluation(line.exchange_index):
-            return self._evaluation
-        return RoundAccount() if line.round in self._rounds else self._accounts.setdefault(line.round, RoundAccount())
+        """Add one line to the books; what is predicted follows from those of an exchange and of a round."""
+        if not isinstance(line, ClientLine):
+            self._announced.forget_facts()
+        self._books.book(line)
 
     def _opened(self) -> ExchangeAccount:
         if self._exchange is None:
@@ -344,7 +257,9 @@ class Ledger:
         return self._exchange
 
     def _client_lines(self, exchange: ExchangeAccount, links: Mapping[str, LinkCounts]) -> list[ClientLine]:
-        tested = {self._base} if self._method.is_evaluation(exchange.index) else {self._base, exchange.round}
+        tested = (
+            {self._books.base} if self._method.is_evaluation(exchange.index) else {self._books.base, exchange.round}
+        )
 
         def examined(client: str, evaluations: Sequence[Evaluation]) -> list[Score]:
             return self._examiner.scores(evaluations, tested - {0}, self._announced.readies.get(client))
@@ -358,7 +273,7 @@ class Ledger:
             exchange_index=exchange.index,
             exchange_s=at - exchange.opened_at,
             metrics=finite(metrics),
-            new_classes=sorted(self._held(exchange) - self._known_classes),
+            new_classes=sorted(self._held(exchange) - self._books.known_classes),
             init=self.since_start.init,
             refusals=self.since_start.refusals,
             aggregate_s=None if self._method.is_evaluation(exchange.index) else exchange.aggregate_s(at),
@@ -368,7 +283,7 @@ class Ledger:
 
     def _held(self, exchange: ExchangeAccount) -> set[int]:
         """Return the classes that those hold whose updates were accepted; none once all are known anyway."""
-        if len(self._known_classes) == self._spec.num_classes:
+        if len(self._books.known_classes) == self._spec.num_classes:
             return set()
         readies = self._announced.readies
         announced = [readies[client] for client in exchange.accepted if client in readies]
@@ -378,7 +293,7 @@ class Ledger:
     def _round_line(
         self, round: int, status: Status, reason: str, global_hash: str, at: float, peaks: Mapping[str, int | None]
     ) -> RoundLine:
-        account, round_s = self._accounts[round], duration_s(self._round_opened_at, at)
+        account, round_s = self._books.account(round), duration_s(self._round_opened_at, at)
         return RoundLine(
             round=round,
             status=status,
@@ -388,7 +303,7 @@ class Ledger:
             coordination_s=None if self._takes_turns else account.coordination_s(round_s),
             ok=account.num_ok,
             failed=account.num_failed,
-            late=self.since_start.refusals.stale - self._num_late,
+            late=self.since_start.refusals.stale - self._books.num_late,
             num_accepted=account.num_accepted,
             up=account.up,
             down=account.down,

@@ -371,8 +371,8 @@ def test_the_accounts_stay_small() -> None:
         told = {client: report(0, scored(round - 1, 10, anchor=5)) for client in READY}
         book.round(round, 10 * round, told, {client: report(0, scored(round, 10, head=5)) for client in READY})
         book.exchange_lines.clear()
-    assert len(book.ledger._accuracies._pending) <= 2
-    assert not book.ledger._accounts
+    assert len(book.ledger._books._accuracies._pending) <= 2
+    assert not book.ledger._books._accounts
     assert summary_of(book.ledger)["accuracy_by_rule"]["anchor"]["last"] == 0.5
 
 
