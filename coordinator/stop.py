@@ -72,7 +72,18 @@ def stop(path: Path) -> ExitCode:
             return ExitCode.FAILED
         time.sleep(0.02)
     outcome = folder.read_summary().get("outcome")
-    return _told(f"{folder.run_id} is stopped; its outcome: {outcome or 'none yet, as its process was killed'}")
+    told = f"{folder.run_id} is stopped; its outcome: {outcome or 'none yet, as its process was killed'}"
+    left = whereabouts(folder)
+    if left.queue is not None and not left.outcome:
+        told += f"; {_who_goes_on(left.queue.folder, folder.run_id)}"
+    return _told(told)
+
+
+def _who_goes_on(service: Path, run_id: str) -> str:
+    """Say what becomes of a run that a service has in its queue, now that no other process has it."""
+    if not client_api.is_at_work(service):
+        return service_goes_on(service)
+    return f"its service in {service} goes on with it by itself, unless you `coordinator cancel {run_id}`"
 
 
 def _is_there(process: psutil.Process) -> bool:

@@ -119,9 +119,20 @@ def test_a_service_is_not_ended_for_one_of_its_runs_that_its_queue_does_not_know
     place.leave()
 
 
-@pytest.mark.parametrize("state", ["queued", "running", "over"])
-def test_a_process_that_goes_on_alone_with_a_run_of_a_service_is_ended(
-    state: Literal["queued", "running", "over"], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+HERE = "its service in {} goes on with it by itself, unless you `coordinator cancel {}`"
+AWAY = "its service in {}, started again, goes on with it"
+
+
+@pytest.mark.parametrize(
+    ("state", "is_at_work", "then"),
+    [("queued", True, HERE), ("queued", False, AWAY), ("running", False, AWAY), ("over", True, "")],
+)
+def test_a_process_that_goes_on_alone_with_a_run_of_a_service_is_ended_and_it_is_told_who_has_it_then(
+    state: Literal["queued", "running", "over"],
+    is_at_work: bool,
+    then: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     recorded = RecordedRun(Path("service/runs"))
     folder = recorded.settle()
@@ -133,8 +144,10 @@ def test_a_process_that_goes_on_alone_with_a_run_of_a_service_is_ended(
 
     monkeypatch.setattr(psutil.Process, "terminate", terminate)
     monkeypatch.setattr("coordinator.stop._is_there", lambda process: False)
+    monkeypatch.setattr("coordinator.client_api.is_at_work", lambda service: is_at_work)
     assert cli.main(["stop", folder.run_id]) == ExitCode.FINISHED
-    assert capsys.readouterr().out == f"{folder.run_id} is stopped; its outcome: interrupted\n"
+    more = f"; {then.format(folder.path.parents[1].resolve(), folder.run_id)}" if then else ""
+    assert capsys.readouterr().out == f"{folder.run_id} is stopped; its outcome: interrupted{more}\n"
 
 
 def test_a_service_is_known_by_its_socket_where_the_file_of_its_lock_is_gone(
