@@ -22,12 +22,9 @@ import psutil
 from coordinator.service.queue import FILE, Entry, Queue, queue_of, service_of
 from coordinator.store.holder import holder
 from coordinator.store.run_folder import RunFolder
+from wire.exit_codes import GIVEN_UP
 
 State = Literal["queued", "running", "stopped", "unfinished", "over"]
-
-GIVEN_UP = ("finished", "failed")
-"""The outcomes of a run that no process goes on with unasked."""
-
 
 NO_PROCESS = "no process of this machine has it"
 

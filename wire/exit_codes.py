@@ -2,6 +2,9 @@
 
 from enum import IntEnum
 
+GIVEN_UP = ("finished", "failed")
+"""The outcomes of a run that no process goes on with unasked."""
+
 
 class ExitCode(IntEnum):
     """How a command ended."""

@@ -10,8 +10,8 @@ from coordinator.service.hosted import Plan
 from coordinator.store.holder import holder
 from coordinator.store.schema import settle
 from coordinator.store.store import StoreError
-from coordinator.whereabouts import GIVEN_UP
 from models.spec import ConfigError
+from wire.exit_codes import GIVEN_UP
 
 if TYPE_CHECKING:
     from coordinator.service.daemon import Service

@@ -33,6 +33,7 @@ from models.client_states import drop_states
 from models.methods import find
 from models.spec import RunSpec
 from wire.encoding import Frames, Packed, encode, unpack
+from wire.exit_codes import GIVEN_UP
 from wire.limits import PIPE_BYTES
 from wire.messages import Ready, Update
 from wire.tensors import Buffer
@@ -87,7 +88,7 @@ class RunRecord:
             found = self._store.position()
             check_begun(folder, facts)
             check_whole(folder, self._store, found)
-            is_told = facts.mode != "serve" or folder.read_summary().get("outcome") in ("finished", "failed")
+            is_told = facts.mode != "serve" or folder.read_summary().get("outcome") in GIVEN_UP
             told = Told(folder.run_id, config.transport.is_encrypted, is_told)
             self.standing = read_standing(self._store, facts, found, method, told)
             folder.write_metrics(stored_lines(self._store, method))
